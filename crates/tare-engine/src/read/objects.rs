@@ -233,7 +233,7 @@ impl Engine {
             object_type: share.type_name(),
             schema: text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize),
             name: text::read_string(&share.name, share.name_len.load(Relaxed) as usize),
-            enabled: share.watch.load(Relaxed) & ENABLED != 0,
+            is_shown: share.watch.load(Relaxed) & ENABLED != 0 || share.is_of_host.load(Relaxed) != 0,
             indexes,
             locks: TableLockStat(tally.locks.map(|plain| scale.stat(plain))),
         };

@@ -65,7 +65,10 @@ pub struct Socket {
     pub identity: usize,
     /// The thread that uses it.
     pub owner: AtomicPtr<c_void>,
-    address: [u8; 0x88],
+    fd: u32,
+    length: u32,
+    /// Its address, as the system has it.
+    pub(crate) address: [u8; 0x80],
     address_length: u32,
     /// Whether it waits for the client's next command: then nothing is timed.
     pub is_idle: AtomicU8,
@@ -171,6 +174,7 @@ const _: () = {
     assert!(offset_of!(FileLocker, wait) == 0x40 && size_of::<FileLocker>() == 0x48);
     assert!(offset_of!(Socket, timed) == 8 && offset_of!(Socket, identity) == 0x18);
     assert!(offset_of!(Socket, owner) == 0x20 && offset_of!(Socket, is_idle) == 0xB4);
+    assert!(offset_of!(Socket, address) == 0x30);
     assert!(offset_of!(Socket, class) == 0xB8 && offset_of!(Socket, io) == 0xC0);
     assert!(offset_of!(TableShare, object_type) == 8 && offset_of!(TableShare, schema_length) == 0xD0);
     assert!(offset_of!(TableShare, name) == 0xD8 && offset_of!(TableShare, name_length) == 0x198);

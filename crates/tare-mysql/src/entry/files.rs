@@ -23,13 +23,14 @@ use crate::server::thread::{ServerThread, current, settled};
 /// The built-in's functions of the same names.
 pub(crate) static NAME_LOCKER: Original = Original::new();
 /// See [`NAME_LOCKER`].
-pub(crate) static STREAM_LOCKER: Original = Original::new();
-/// See [`NAME_LOCKER`].
 pub(crate) static DESCRIPTOR_LOCKER: Original = Original::new();
 /// See [`NAME_LOCKER`].
 pub(crate) static DESTROY_FILE: Original = Original::new();
 /// See [`NAME_LOCKER`].
 pub(crate) static END_RENAME: Original = Original::new();
+
+/// The built-in's function that notes that a file is closed.
+pub(crate) static RELEASE: OnceLock<unsafe extern "C" fn(*const File)> = OnceLock::new();
 
 /// Where the built-in keeps its files by descriptor.
 pub(crate) struct Descriptors {
@@ -147,7 +148,15 @@ unsafe fn take(locker: *mut FileLocker) -> *mut FileLocker {
     locker
 }
 
-/// Begins an operation on an open file that does not close it. `None`: the built-in decides.
+/// Returns whether operations on a file are events.
+#[inline(always)]
+fn is_enabled(file: &File) -> bool {
+    // SAFETY: a file of the built-in's has an instrument, which is never removed.
+    let class = unsafe { file.class.as_ref() };
+    class.is_some_and(|class| class.enabled.load(Relaxed) != 0) && file.enabled.load(Relaxed) != 0
+}
+
+/// Begins an operation on an open file. `None`: it is not wanted.
 ///
 /// # Safety
 ///
@@ -156,7 +165,7 @@ unsafe fn take(locker: *mut FileLocker) -> *mut FileLocker {
 unsafe fn begin_on_open(locker: *mut FileLocker, file: *const File, op: c_uint) -> Option<*mut FileLocker> {
     // SAFETY: the caller's promise; an instrument is never removed.
     let (of, class) = unsafe { (&*file, (*file).class.as_ref()?) };
-    if class.enabled.load(Relaxed) == 0 || of.enabled.load(Relaxed) == 0 || settled().is_none() {
+    if !is_enabled(of) || settled().is_none() {
         return None;
     }
     let thread = current().map_or(null_mut(), |thread| thread.address());
@@ -206,15 +215,19 @@ pub(crate) unsafe extern "C" fn get_thread_file_stream_locker(
     if file.is_null() {
         return null_mut();
     }
-    if op != STREAM_CLOSE
-        // SAFETY: the server's promise.
-        && let Some(begun) = unsafe { begin_on_open(locker, file, op) }
-    {
+    // SAFETY: the server's promise.
+    if let Some(begun) = unsafe { begin_on_open(locker, file, op) } {
         return begun;
     }
-    type Get = unsafe extern "C" fn(*mut FileLocker, *const File, c_uint) -> *mut FileLocker;
-    // SAFETY: the function's own type and arguments.
-    unsafe { take(STREAM_LOCKER.function::<Get>()(locker, file, op)) }
+    // SAFETY: as above.
+    if op == STREAM_CLOSE
+        && !unsafe { is_enabled(&*file) }
+        && let Some(release) = RELEASE.get()
+    {
+        // SAFETY: the built-in's function, and a file of its own that is closed now.
+        unsafe { release(file) };
+    }
+    null_mut()
 }
 
 /// Returns the built-in's file of a descriptor; null: none.

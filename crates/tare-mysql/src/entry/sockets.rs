@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_uint, c_ulong};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -36,6 +37,23 @@ fn at(address: usize) -> Option<SocketRef> {
     unsafe { SocketHandle::from_address(std::ptr::with_exposed_provenance(address)) }
 }
 
+/// Returns IP and port of a socket's address, as the interface has it: that of the system.
+fn peer(address: &[u8; 0x80]) -> (String, u16) {
+    let [family, port] = [0, 2].map(|at| [address[at], address[at + 1]]);
+    let port = u16::from_be_bytes(port);
+    match i32::from(u16::from_ne_bytes(family)) {
+        libc::AF_INET => {
+            let [a, b, c, d] = [4, 5, 6, 7].map(|at| address[at]);
+            (Ipv4Addr::new(a, b, c, d).to_string(), port)
+        }
+        libc::AF_INET6 => {
+            let ip = <[u8; 16]>::try_from(&address[8..24]).unwrap_or_default();
+            (Ipv6Addr::from(ip).to_string(), port)
+        }
+        _ => (String::new(), 0),
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn meet(socket: &Socket) -> Option<SocketRef> {
@@ -45,6 +63,8 @@ fn meet(socket: &Socket) -> Option<SocketRef> {
         let make = || {
             let Some(made) = ENGINE.init_socket(class, None, b"", 0) else { return 0 };
             ENGINE.set_socket_identity(made, socket.identity as u64);
+            let (ip, port) = peer(&socket.address);
+            ENGINE.set_socket_info(made, None, Some((ip.as_bytes(), port)));
             made.address().expose_provenance()
         };
         at(SOCKETS.set(std::ptr::from_ref(socket).addr(), false, make))
@@ -135,4 +155,23 @@ pub(crate) unsafe extern "C" fn destroy_socket(socket: *const Socket) {
     });
     // SAFETY: the function's own type and argument.
     unsafe { DESTROY_SOCKET.function::<unsafe extern "C" fn(*const Socket)>()(socket) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_the_systems() {
+        let address = |family: i32, rest: &[u8]| {
+            let mut all = [0; 0x80];
+            all[..2].copy_from_slice(&u16::try_from(family).expect("a family").to_ne_bytes());
+            all[2..][..rest.len()].copy_from_slice(rest);
+            peer(&all)
+        };
+        assert_eq!(address(libc::AF_INET, &[0x0C, 0xEA, 127, 0, 0, 1]), ("127.0.0.1".to_owned(), 3306));
+        let six = [&[0x0C, 0xEA, 0, 0, 0, 0][..], &Ipv6Addr::LOCALHOST.octets()].concat();
+        assert_eq!(address(libc::AF_INET6, &six), ("::1".to_owned(), 3306));
+        assert_eq!(address(libc::AF_UNIX, b"/socket"), (String::new(), 0));
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 
 use tare_engine::{
     Source, Start, TableHandleHandle, TableName, TableRef, TableShareHandle, TableShareRef, Wait,
@@ -11,7 +11,7 @@ use tare_engine::{
 use tare_host::process::{ENGINE, guard};
 
 use super::kept::{keep, kept};
-use crate::abi::io::{NO_LOCK, ObjectLocker, TABLE, Table, TableShare};
+use crate::abi::io::{NO_LOCK, ObjectLocker, TABLE, Table, TableIndex, TableShare};
 use crate::original::Original;
 use crate::server::carriers::{TABLE_SHARES, TABLES};
 use crate::server::thread::settled;
@@ -114,23 +114,31 @@ fn bytes(text: &[c_char], length: usize) -> Vec<u8> {
     text.iter().take(length).map(|byte| byte.cast_unsigned()).collect()
 }
 
+/// Returns the name of a key; `None`: the built-in has no sums of it.
+fn key_name(place: &AtomicPtr<TableIndex>) -> Option<Vec<u8>> {
+    // SAFETY: null, or the sums of a key, which the built-in never unmaps.
+    let index = unsafe { place.load(Relaxed).as_ref() }?;
+    Some(bytes(&index.name, index.name_length as usize))
+}
+
 /// Makes a definition of the built-in's known to the engine, with its keys as they are now.
 fn meet_share(share: &TableShare) -> Option<TableShareRef> {
     let schema = bytes(&share.schema, share.schema_length as usize);
     let name = bytes(&share.name, share.name_length as usize);
+    let address = std::ptr::from_ref(share).addr();
     let places = share.indexes.iter().take(share.keys.load(Relaxed) as usize);
-    let key = |place: &std::sync::atomic::AtomicPtr<crate::abi::io::TableIndex>| {
-        // SAFETY: null, or the sums of a key, which the built-in never unmaps.
-        let index = unsafe { place.load(Relaxed).as_ref() };
-        index.map_or_else(Vec::new, |index| bytes(&index.name, index.name_length as usize))
+    // A table that was disabled has lost the sums of its keys, and with them their names.
+    let keys = match places.map(key_name).collect::<Option<Vec<_>>>() {
+        Some(keys) => keys,
+        None if TABLE_SHARES.get(address) != 0 => return share_at(TABLE_SHARES.get(address)),
+        None => Vec::new(),
     };
-    let keys: Vec<Vec<u8>> = places.map(key).collect();
     let make = || {
         let table = TableName { temporary: share.object_type != TABLE, schema: &schema, name: &name };
         let made = ENGINE.table_share(&table, keys.iter().map(Vec::as_slice));
         made.map_or(0, |made| made.address().expose_provenance())
     };
-    let known = share_at(TABLE_SHARES.set(std::ptr::from_ref(share).addr(), true, make))?;
+    let known = share_at(TABLE_SHARES.set(address, true, make))?;
     follow(known, share);
     Some(known)
 }

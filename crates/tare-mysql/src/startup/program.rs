@@ -9,7 +9,8 @@ use tare_host::process::symbol;
 
 use super::disable_reason::DisableReason;
 use crate::abi::Class;
-use crate::entry::files::{DESCRIPTORS, Descriptors};
+use crate::abi::io::File;
+use crate::entry::files::{DESCRIPTORS, Descriptors, RELEASE};
 use crate::entry::short;
 use crate::server::{consumers, instruments, thread};
 use crate::tables::refreshed::{FIND_LOCKS, FindLocks};
@@ -75,6 +76,10 @@ fn connect_io() -> Result<(), DisableReason> {
         }
     };
     let _set_once = DESCRIPTORS.set(descriptors);
+    let release = found(c"_Z12release_fileP8PFS_file")?;
+    // SAFETY: the mangled name tells its type.
+    let _set_once =
+        RELEASE.set(unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const File)>(release) });
     let find = found(c"_ZN15PFS_table_share24find_or_create_lock_statEv")?;
     // SAFETY: the mangled name tells that it is a member without arguments, and `checks` what it returns.
     let _set_once = FIND_LOCKS.set(unsafe { transmute::<*mut c_void, FindLocks>(find) });

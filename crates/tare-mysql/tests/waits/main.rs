@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)]
 
 mod chaos;
+mod io;
 mod oracle;
 mod tables;
 

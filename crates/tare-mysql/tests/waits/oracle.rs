@@ -200,21 +200,21 @@ fn counted(server: &Mysql) -> Counted {
             *range = (range.0.min(rise), range.1.max(rise));
         }
     }
-    let long = format!("FROM performance_schema.events_waits_history_long WHERE THREAD_ID = {thread}");
-    let pair = |row: Vec<Option<String>>| {
-        let [name, operation] = <[_; 2]>::try_from(row).ok()?;
-        Some((name?, operation?))
-    };
-    let operations = rows(&mut reader, &format!("SELECT DISTINCT EVENT_NAME, OPERATION {long}"));
-    let objects = format!(
-        "SELECT DISTINCT EVENT_NAME, OBJECT_TYPE, OBJECT_SCHEMA, SUBSTRING_INDEX(OBJECT_NAME, '/', -2), INDEX_NAME {long} \
-         AND (OBJECT_SCHEMA = 'work' OR OBJECT_NAME LIKE '%/work/%' OR OBJECT_NAME LIKE '%binlog%')"
+    // In one statement, which itself makes events.
+    let long = format!(
+        "SELECT DISTINCT EVENT_NAME, OPERATION, OBJECT_TYPE, OBJECT_SCHEMA, SUBSTRING_INDEX(OBJECT_NAME, '/', -2), \
+         INDEX_NAME FROM performance_schema.events_waits_history_long WHERE THREAD_ID = {thread}"
     );
-    Counted {
-        ranges,
-        operations: operations.into_iter().filter_map(pair).collect(),
-        objects: rows(&mut reader, &objects).into_iter().collect(),
-    }
+    let last = rows(&mut reader, &long);
+    let operations = last.iter().filter_map(|row| Some((row[0].clone()?, row[1].clone()?))).collect();
+    let of_work = |object: &Vec<Option<String>>| {
+        let is = |part: Option<&Option<String>>, wanted: &str| {
+            part.and_then(|part| part.as_deref()).is_some_and(|part| part.contains(wanted))
+        };
+        is(object.get(2), "work") || is(object.get(3), "work/") || is(object.get(3), "binlog")
+    };
+    let object = |row: Vec<Option<String>>| [&row[..1], &row[2..]].concat();
+    Counted { ranges, operations, objects: last.into_iter().map(object).filter(of_work).collect() }
 }
 
 /// Lines of [`DIFFERENCES`]: by how many percent a count may differ.

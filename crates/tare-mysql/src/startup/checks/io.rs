@@ -68,8 +68,12 @@ pub(super) const EVIDENCE: [Evidence; 17] = [
         ],
         640,
     ),
-    // 0x20(%rbx): the thread that uses a socket.
-    (c"_Z30pfs_set_socket_thread_owner_v1P10PSI_socket", &[b"\x48\x89\x7B\x20"], 64),
+    // 0x20(%rbx): the thread that uses a socket; 0x30(%rbx): its address, of 0xb0(%rbx) bytes.
+    (
+        c"_Z30pfs_set_socket_thread_owner_v1P10PSI_socket",
+        &[b"\x48\x89\x7B\x20", b"\x48\x8D\x73\x30", b"\x8B\x93\xB0\x00\x00\x00"],
+        96,
+    ),
     // 0xc0, 0xe8 and 0x110: its reads, writes and other operations.
     (
         c"_Z14destroy_socketP10PFS_socket",

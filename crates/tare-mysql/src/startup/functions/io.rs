@@ -7,11 +7,15 @@ use crate::entry::{files, sockets, tables};
 use crate::original::Original;
 
 /// Returns the functions that this library's stand in for.
-pub(super) fn replaced() -> [Led; 8] {
+pub(super) fn replaced() -> [Led; 9] {
     [
         (
             c"_Z22pfs_start_file_wait_vcP15PSI_file_lockermPKcj",
             files::start_file_wait as *const () as usize,
+        ),
+        (
+            c"_Z36pfs_get_thread_file_stream_locker_vcP24PSI_file_locker_state_v1P8PSI_file18PSI_file_operation",
+            files::get_thread_file_stream_locker as *const () as usize,
         ),
         (c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm", files::end_file_wait as *const () as usize),
         (
@@ -39,17 +43,12 @@ pub(super) fn replaced() -> [Led; 8] {
 }
 
 /// Returns the functions that still do their work as well.
-pub(super) fn told() -> [(&'static CStr, usize, &'static Original); 11] {
+pub(super) fn told() -> [(&'static CStr, usize, &'static Original); 10] {
     [
         (
             c"_Z34pfs_get_thread_file_name_locker_vcP24PSI_file_locker_state_v1j18PSI_file_operationPKcPKv",
             files::get_thread_file_name_locker as *const () as usize,
             &files::NAME_LOCKER,
-        ),
-        (
-            c"_Z36pfs_get_thread_file_stream_locker_vcP24PSI_file_locker_state_v1P8PSI_file18PSI_file_operation",
-            files::get_thread_file_stream_locker as *const () as usize,
-            &files::STREAM_LOCKER,
         ),
         (
             c"_Z40pfs_get_thread_file_descriptor_locker_vcP24PSI_file_locker_state_v1i18PSI_file_operation",
