@@ -65,11 +65,11 @@ pub struct Socket {
     pub identity: usize,
     /// The thread that uses it.
     pub owner: AtomicPtr<c_void>,
-    fd: u32,
-    length: u32,
+    pub(crate) fd: i32,
+    padding: u32,
     /// Its address, as the system has it.
     pub(crate) address: [u8; 0x80],
-    address_length: u32,
+    pub(crate) address_length: u32,
     /// Whether it waits for the client's next command: then nothing is timed.
     pub is_idle: AtomicU8,
     /// Its instrument.

@@ -1,7 +1,7 @@
 //! HOT PATH: sockets.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, c_uint, c_ulong};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,6 +18,8 @@ use crate::server::thread::settled;
 
 /// The built-in's functions of the same names.
 pub(crate) static SET_OWNER: Original = Original::new();
+/// See [`SET_OWNER`].
+pub(crate) static CREATE_SOCKET: Original = Original::new();
 /// See [`SET_OWNER`].
 pub(crate) static DESTROY_SOCKET: Original = Original::new();
 
@@ -132,6 +134,52 @@ pub(crate) unsafe extern "C" fn end_socket_wait(locker: *const ObjectLocker, cou
 #[inline(never)]
 fn end_slow(socket: SocketRef, wait: &Wait, op: u32, bytes: u64) {
     guard((), || ENGINE.end_socket_wait(socket, wait, op as u8, bytes));
+}
+
+pub(crate) unsafe extern "C" fn create_socket(
+    class: *const c_void,
+    fd: *const c_int,
+    address: *const c_void,
+    length: c_uint,
+) -> *const Socket {
+    type Create = unsafe extern "C" fn(*const c_void, *const c_int, *const c_void, c_uint) -> *const Socket;
+    // SAFETY: the function's own type and arguments.
+    let socket = unsafe { CREATE_SOCKET.function::<Create>()(class, fd, address, length) };
+    guard((), || {
+        // SAFETY: null, or the socket that was just created.
+        if let Some(socket) = unsafe { socket.as_ref() } {
+            meet(socket);
+        }
+    });
+    socket
+}
+
+pub(crate) unsafe extern "C" fn set_socket_info(
+    socket: *mut Socket,
+    fd: *const c_int,
+    address: *const c_void,
+    length: c_uint,
+) {
+    // SAFETY: the server's promise: a socket that only the caller uses, and null or a descriptor.
+    unsafe {
+        if let Some(fd) = fd.as_ref() {
+            (&raw mut (*socket).fd).write(*fd);
+        }
+        if !address.is_null() && length > 0 {
+            let length = length.min(size_of::<[u8; 0x80]>() as u32);
+            (&raw mut (*socket).address_length).write(length);
+            let to = (&raw mut (*socket).address).cast::<u8>();
+            to.copy_from_nonoverlapping(address.cast(), length as usize);
+        }
+    }
+    guard((), || {
+        // SAFETY: the server's promise: a socket of the built-in's.
+        let socket = unsafe { &*socket };
+        if let Some(known) = known(socket) {
+            let (ip, port) = peer(&socket.address);
+            ENGINE.set_socket_info(known, None, Some((ip.as_bytes(), port)));
+        }
+    });
 }
 
 pub(crate) unsafe extern "C" fn set_socket_thread_owner(socket: *const Socket) {

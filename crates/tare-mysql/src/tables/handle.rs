@@ -25,13 +25,16 @@ pub(crate) struct Handle {
     first: u64,
     /// The position of the current row, which the server copies and writes back.
     position: Box<u64>,
-    /// The position of the next row of a scan or a look-up.
+    /// The position of the first row of the scan or look-up.
+    start: u64,
+    /// The position of its next row.
     next: u64,
 }
 
 impl Handle {
     pub(super) fn new(table: &'static dyn Table, indexes: &'static [&'static [&'static str]]) -> Handle {
-        Handle { table, indexes, index: &[], rows: Vec::new(), first: 0, position: Box::default(), next: 0 }
+        let (rows, position) = (Vec::new(), Box::default());
+        Handle { table, indexes, index: &[], rows, first: 0, position, start: 0, next: 0 }
     }
 
     /// Returns where the position of the current row is.
@@ -41,7 +44,8 @@ impl Handle {
 
     /// Reads rows behind those that are kept, and makes the first of them the next one.
     fn read(&mut self, parts: &[Part]) {
-        self.next = self.first + self.rows.len() as u64;
+        self.start = self.first + self.rows.len() as u64;
+        self.next = self.start;
         let conditions: Vec<_> = parts.iter().filter_map(Part::condition).collect();
         let query = Query { columns: ColumnSet::ALL, conditions: &conditions };
         let columns = self.table.columns().len();
@@ -58,7 +62,8 @@ impl Handle {
     fn forget(&mut self) {
         self.first += self.rows.len() as u64;
         self.rows.clear();
-        self.next = self.first;
+        self.start = self.first;
+        self.next = self.start;
     }
 
     /// Makes the next row the current one.
@@ -200,8 +205,9 @@ unsafe extern "C" fn reset_position(handle: *mut Handle) {
     // SAFETY: the server's promise.
     unsafe {
         on(handle, (), |handle| {
-            handle.next = handle.first;
-            *handle.position = handle.first;
+            // The server calls this after `index_read`, too: rows of earlier look-ups stay behind.
+            handle.next = handle.start;
+            *handle.position = handle.start;
         });
     }
 }

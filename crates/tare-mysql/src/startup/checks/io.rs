@@ -8,7 +8,7 @@ use super::super::disable_reason::DisableReason;
 use super::{Evidence, code};
 
 /// The evidence for each number in [`crate::abi::io`].
-pub(super) const EVIDENCE: [Evidence; 17] = [
+pub(super) const EVIDENCE: [Evidence; 18] = [
     // 0x220(%rsi): a file's instrument, of which 4 says that it is on; 4(%rsi) and 5(%rbx): the file's flags;
     // what its locker has at 0, 4, 8, 0x18 and 0x20; 0xb0 and 0x1f8: the thread's events.
     (
@@ -73,6 +73,12 @@ pub(super) const EVIDENCE: [Evidence; 17] = [
         c"_Z30pfs_set_socket_thread_owner_v1P10PSI_socket",
         &[b"\x48\x89\x7B\x20", b"\x48\x8D\x73\x30", b"\x8B\x93\xB0\x00\x00\x00"],
         96,
+    ),
+    // 0x28(%rdi): its descriptor; 0x80: how long its address may be.
+    (
+        c"_Z22pfs_set_socket_info_v1P10PSI_socketPKiPK8sockaddrj",
+        &[b"\x89\x47\x28", b"\xB8\x80\x00\x00\x00", b"\x89\x8F\xB0\x00\x00\x00", b"\x88\x47\x30"],
+        288,
     ),
     // 0xc0, 0xe8 and 0x110: its reads, writes and other operations.
     (
@@ -163,7 +169,7 @@ pub(super) const EVIDENCE: [Evidence; 17] = [
 ];
 
 /// Functions of the program, and one that each of them calls by name: what is led is not part of them.
-const CALLS: [(&CStr, &CStr); 12] = [
+const CALLS: [(&CStr, &CStr); 13] = [
     (c"_Z25pfs_end_file_open_wait_vcP15PSI_file_lockerPv", c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm"),
     (
         c"_Z48pfs_end_file_open_wait_and_bind_to_descriptor_vcP15PSI_file_lockeri",
@@ -183,6 +189,7 @@ const CALLS: [(&CStr, &CStr); 12] = [
         c"_Z22pfs_start_file_wait_vcP15PSI_file_lockermPKcj",
     ),
     (c"_Z26pfs_end_file_close_wait_vcP15PSI_file_lockeri", c"_Z12destroy_fileP10PFS_threadP8PFS_fileb"),
+    (c"_Z18pfs_init_socket_v1jPKiPK8sockaddrj", c"_Z13create_socketP16PFS_socket_classPKiPK8sockaddrj"),
     (c"_Z21pfs_destroy_socket_v1P10PSI_socket", c"_Z14destroy_socketP10PFS_socket"),
     (c"_Z18pfs_close_table_v1P11TABLE_SHAREP9PSI_table", c"_Z13destroy_tableP9PFS_table"),
     (c"_Z19pfs_rebind_table_v1P15PSI_table_sharePKvP9PSI_table", c"_Z13destroy_tableP9PFS_table"),

@@ -7,7 +7,7 @@ use crate::entry::{files, sockets, tables};
 use crate::original::Original;
 
 /// Returns the functions that this library's stand in for.
-pub(super) fn replaced() -> [Led; 9] {
+pub(super) fn replaced() -> [Led; 10] {
     [
         (
             c"_Z22pfs_start_file_wait_vcP15PSI_file_lockermPKcj",
@@ -21,6 +21,10 @@ pub(super) fn replaced() -> [Led; 9] {
         (
             c"_Z24pfs_start_socket_wait_v1P26PSI_socket_locker_state_v1P10PSI_socket20PSI_socket_operationmPKcj",
             sockets::start_socket_wait as *const () as usize,
+        ),
+        (
+            c"_Z22pfs_set_socket_info_v1P10PSI_socketPKiPK8sockaddrj",
+            sockets::set_socket_info as *const () as usize,
         ),
         (c"_Z22pfs_end_socket_wait_v1P17PSI_socket_lockerm", sockets::end_socket_wait as *const () as usize),
         (
@@ -43,7 +47,7 @@ pub(super) fn replaced() -> [Led; 9] {
 }
 
 /// Returns the functions that still do their work as well.
-pub(super) fn told() -> [(&'static CStr, usize, &'static Original); 10] {
+pub(super) fn told() -> [(&'static CStr, usize, &'static Original); 11] {
     [
         (
             c"_Z34pfs_get_thread_file_name_locker_vcP24PSI_file_locker_state_v1j18PSI_file_operationPKcPKv",
@@ -69,6 +73,11 @@ pub(super) fn told() -> [(&'static CStr, usize, &'static Original); 10] {
             c"_Z30pfs_set_socket_thread_owner_v1P10PSI_socket",
             sockets::set_socket_thread_owner as *const () as usize,
             &sockets::SET_OWNER,
+        ),
+        (
+            c"_Z13create_socketP16PFS_socket_classPKiPK8sockaddrj",
+            sockets::create_socket as *const () as usize,
+            &sockets::CREATE_SOCKET,
         ),
         (
             c"_Z14destroy_socketP10PFS_socket",
