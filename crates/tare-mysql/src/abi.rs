@@ -5,6 +5,7 @@
 //! use are atomics.
 
 pub mod events;
+pub mod io;
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -91,70 +92,16 @@ pub struct SynchLocker {
     rest: u32,
 }
 
-/// Flag of a locker of the built-in: the wait is timed.
-pub const TIMED: u32 = 1;
-
-/// The built-in's locker of a file operation.
-#[repr(C)]
-#[derive(Debug)]
-pub struct FileLocker {
-    pub(crate) flags: u32,
-    pub(crate) operation: u32,
-    pub(crate) file: *const c_void,
-    name: *const c_char,
-    pub(crate) class: *const Class,
-    thread: *const c_void,
-    bytes: u64,
-    pub(crate) start: u64,
-}
-
-/// The built-in's locker of a socket operation.
-#[repr(C)]
-#[derive(Debug)]
-pub struct SocketLocker {
-    pub(crate) flags: u32,
-    pub(crate) socket: *const Socket,
-    thread: *const c_void,
-    bytes: u64,
-    pub(crate) start: u64,
-    timer: u64,
-    pub(crate) operation: u32,
-}
-
-/// A socket.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Socket {
-    before: [u8; 0x18],
-    /// OBJECT_INSTANCE_BEGIN.
-    pub identity: usize,
-    between: [u8; 0x98],
-    /// Its instrument.
-    pub class: *const Class,
-}
-
-/// The built-in's locker of table I/O or of a table lock.
-#[repr(C)]
-#[derive(Debug)]
-pub struct TableLocker {
-    pub(crate) flags: u32,
-    pub(crate) io_operation: u32,
-    pub(crate) table: *const c_void,
-    class: *const c_void,
-    thread: *const c_void,
-    pub(crate) start: u64,
-    timer: u64,
-    event: *const c_void,
-    /// The index of table I/O, or the kind of the table lock.
-    pub(crate) index: u32,
-}
-
 /// Where the built-in keeps a thread's number, and whether it is instrumented and has histories.
 pub const THREAD_ID: usize = 0x258;
 /// See [`THREAD_ID`].
 pub const THREAD_INSTRUMENTED: usize = 0x1E8;
 /// See [`THREAD_ID`].
 pub const THREAD_HISTORY: usize = 0x1E9;
+/// Where a thread has the place of its next event of waits, and how far apart these are.
+pub const THREAD_NEXT_WAIT: usize = 0x1F8;
+/// See [`THREAD_NEXT_WAIT`].
+pub const WAIT_SIZE: u64 = 0xB0;
 
 /// A number on its way to a column (`PSI_ulonglong` and its siblings of 64 bits).
 #[repr(C)]
@@ -254,9 +201,5 @@ const _: () = {
     assert!(offset_of!(MetadataLock, enabled) == 4 && offset_of!(MetadataLock, identity) == 0x10);
     // The shortest of the built-in's, that of an idle wait, has as much.
     assert!(size_of::<Locker>() == 40 && size_of::<SynchLocker>() == 48);
-    assert!(offset_of!(FileLocker, class) == 0x18 && offset_of!(FileLocker, start) == 0x30);
-    assert!(offset_of!(SocketLocker, start) == 0x20 && offset_of!(SocketLocker, operation) == 0x30);
-    assert!(offset_of!(Socket, class) == 0xB8);
-    assert!(offset_of!(TableLocker, start) == 0x20 && offset_of!(TableLocker, index) == 0x38);
     assert!(size_of::<Callbacks<()>>() == 120 && size_of::<Share<()>>() == 200);
 };

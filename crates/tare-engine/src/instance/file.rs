@@ -46,6 +46,16 @@ reference! {
     FileRef, FileHandle, File
 }
 
+/// Returns the object of a wait for a file.
+#[inline(always)]
+fn object_of(file: Option<FileRef>, operation: u8) -> WaitObject {
+    let (address, name) = match file {
+        Some(file) => (file.address().addr(), pool::name(&file.slot.head)),
+        None => (0, 0),
+    };
+    WaitObject { address, name, index: 255, operation: operation::FILE + operation }
+}
+
 impl Engine {
     /// Finds the file of this name. `create` makes it if needed and counts an open.
     pub fn find_file(&self, class: ClassId, name: &[u8], create: bool) -> Option<FileRef> {
@@ -167,7 +177,13 @@ impl Engine {
 
     /// Renames a file.
     pub fn rename_file(&self, from: &[u8], to: &[u8]) {
-        let Some(file) = self.find_file(0, from, false) else { return };
+        if let Some(file) = self.find_file(0, from, false) {
+            self.rename_file_to(file, to);
+        }
+    }
+
+    /// Renames this file.
+    pub fn rename_file_to(&self, file: FileRef, to: &[u8]) {
         let Some(_held) = self.arena.hold(Pool::Files, file) else { return };
         // The rename has replaced the file that had the new name.
         if let Some(replaced) = self.find_file(0, to, false).filter(|other| !std::ptr::eq(*other, file)) {
@@ -188,12 +204,17 @@ impl Engine {
     /// Begins a file operation. The clock starts at [`Engine::restart_wait`].
     #[inline(always)]
     pub fn start_file_wait(&self, class: ClassId, file: Option<FileRef>, operation: u8) -> Option<Wait> {
-        let (address, name) = match file {
-            Some(file) => (file.address().addr(), pool::name(&file.slot.head)),
-            None => (0, 0),
-        };
-        let object = WaitObject { address, name, index: 255, operation: operation::FILE + operation };
-        self.start_wait(class, object, Source(0))
+        self.start_wait(class, object_of(file, operation), Source(0))
+    }
+
+    /// Begins a file operation that is counted but not timed.
+    pub fn start_untimed_file_wait(
+        &self,
+        class: ClassId,
+        file: Option<FileRef>,
+        operation: u8,
+    ) -> Option<Wait> {
+        self.start_untimed_wait(class, object_of(file, operation), Source(0))
     }
 
     /// Ends a file operation. `operation` is a number of the PSI interface.

@@ -28,6 +28,8 @@ pub(crate) struct SocketSlot {
     pub(crate) thread_id: AtomicU64,
     pub(crate) epoch: AtomicU32,
     _pad: AtomicU32,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub(crate) identity: AtomicU64,
     pub(crate) ip: [AtomicU64; 6],
     /// I/O by the owner: plain sums with one writer.
     pub(crate) io: IoCounts,
@@ -62,6 +64,7 @@ impl Engine {
             return None;
         };
         handle.slot.epoch.store(self.epochs[Family::Sockets as usize].load(Relaxed), Relaxed);
+        handle.slot.identity.store(handle.address().addr() as u64, Relaxed);
         self.set_socket_info(handle, fd, Some((ip, port)));
         handle.slot.head.publish();
         Some(handle)
@@ -101,6 +104,11 @@ impl Engine {
         }
     }
 
+    /// Sets OBJECT_INSTANCE_BEGIN of a socket that the host describes elsewhere as well.
+    pub fn set_socket_identity(&self, socket: SocketRef, identity: u64) {
+        socket.slot.identity.store(identity, Relaxed);
+    }
+
     /// Makes the calling thread the owner of a socket.
     pub fn set_socket_thread_owner(&self, socket: SocketRef) {
         let id = current().map_or(0, |thread| thread.thread_id.load(Relaxed));
@@ -121,6 +129,20 @@ impl Engine {
         }
     }
 
+    /// Begins an operation that is counted but not timed.
+    pub fn start_untimed_socket_wait(
+        &self,
+        socket: SocketRef,
+        operation: u8,
+        source: Source,
+    ) -> Option<Wait> {
+        let slot = &socket.slot;
+        let (address, name) = (slot.identity.load(Relaxed) as usize, pool::name(&slot.head));
+        let operation = operation::SOCKET + (operation & 15);
+        let object = WaitObject { address, name, index: 255, operation };
+        self.start_untimed_wait(slot.head.class(), object, source)
+    }
+
     /// Returns whether the socket's instrument is off.
     #[inline(always)]
     pub fn is_socket_off(&self, socket: SocketRef) -> bool {
@@ -135,7 +157,7 @@ impl Engine {
 
     /// Begins an operation inside another wait, or where the fast path is not ready.
     fn start_inner_socket_wait(&self, slot: &SocketSlot, operation: u8, source: Source) -> Option<Wait> {
-        let (address, name) = (std::ptr::from_ref(slot) as usize, pool::name(&slot.head));
+        let (address, name) = (slot.identity.load(Relaxed) as usize, pool::name(&slot.head));
         self.start_wait(slot.head.class(), WaitObject { address, name, index: 255, operation }, source)
     }
 

@@ -208,6 +208,24 @@ impl Engine {
         self.start_table_wait_fast(what, table, source)
     }
 
+    /// Begins table I/O that is counted but not timed.
+    pub fn start_untimed_table_io_wait(
+        &self,
+        table: TableRef,
+        operation: u8,
+        index: usize,
+        source: Source,
+    ) -> Option<Wait> {
+        let object = table.object(self, index as u8, operation::TABLE_IO + (operation & 3));
+        self.start_untimed_wait(fixed::TABLE_IO, object, source)
+    }
+
+    /// Begins a table lock that is counted but not timed.
+    pub fn start_untimed_table_lock_wait(&self, table: TableRef, kind: u8, source: Source) -> Option<Wait> {
+        let object = table.object(self, LOCKED_INDEX, operation::TABLE_LOCK + kind);
+        self.start_untimed_wait(fixed::TABLE_LOCK, object, source)
+    }
+
     /// Begins a wait for a table if `setup_objects` enables it.
     fn start_table_wait(
         &self,

@@ -20,7 +20,7 @@ use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED, held};
 use crate::memory::text;
-use crate::setup::instrument::lock;
+use crate::setup::instrument::{ENABLED, TIMED, lock};
 use crate::setup::objects::{self, ObjectRule};
 
 /// A table's definition in use.
@@ -32,7 +32,9 @@ pub(crate) struct ShareSlot {
     /// ENABLED and TIMED, as decided by `setup_objects`.
     pub(crate) watch: AtomicU8,
     pub(crate) keys: AtomicU8,
-    _pad: [AtomicU8; 5],
+    /// Whether the host decides about the switches. Then the table has rows even if it is disabled.
+    pub(crate) is_of_host: AtomicU8,
+    _pad: [AtomicU8; 4],
     pub(crate) schema_len: AtomicU32,
     pub(crate) name_len: AtomicU32,
     pub(crate) schema: [AtomicU64; NAME_WORDS],
@@ -124,6 +126,7 @@ impl Engine {
         let slot = share.slot(self);
         slot.hash.store(hash, Relaxed);
         slot.temporary.store(u8::from(table.temporary), Relaxed);
+        slot.is_of_host.store(0, Relaxed);
         slot.schema_len.store(text::write(&slot.schema, table.schema) as u32, Relaxed);
         slot.name_len.store(text::write(&slot.name, table.name) as u32, Relaxed);
         self.set_key_names(slot, keys);
@@ -140,6 +143,19 @@ impl Engine {
                 self.free_share(share);
                 None
             }
+        }
+    }
+
+    /// Sets whether a table is instrumented, and timed, where the host decides that itself. Such a table has
+    /// rows even if it is disabled, which resets the counts of closed handles.
+    pub fn set_table_share_switches(&self, share: TableShareRef, enabled: bool, timed: bool) {
+        let now = if !enabled { 0 } else { ENABLED | if timed { TIMED } else { 0 } };
+        let slot = share.slot(self);
+        slot.is_of_host.store(1, Relaxed);
+        if slot.watch.swap(now, Relaxed) != 0 && now == 0 {
+            let _turn = lock(&self.share_changes);
+            self.clear_table_io(slot);
+            self.clear_table_locks(slot);
         }
     }
 

@@ -132,6 +132,11 @@ impl Plain {
         self.min_inverted = self.min_inverted.max(other.min_inverted);
         self.max = self.max.max(other.max);
     }
+
+    /// Returns count, sum, minimum and maximum, in ticks.
+    pub(crate) fn ticks(self) -> [u64; 4] {
+        [self.count, self.sum, !self.min_inverted, self.max]
+    }
 }
 
 #[inline(always)]

@@ -22,7 +22,7 @@ use crate::record::operation::table_lock_name;
 use crate::setup::instrument::{ENABLED, lock};
 use crate::setup::objects::type_name;
 use crate::snapshot::*;
-use crate::{Engine, Host};
+use crate::{Engine, FileRef, Host, SocketRef, TableShareHandle, TableShareRef};
 
 /// Returns schema and name of a metadata lock's object, where it has them.
 pub(crate) fn lock_names(lock: &MetadataSlot) -> [Option<String>; 2] {
@@ -74,7 +74,7 @@ impl Engine {
             let thread_id = socket.thread_id.load(Relaxed);
             let row = SocketRow {
                 event_name: self.registry.name(socket.head.class()),
-                object_instance_begin: std::ptr::from_ref(socket).addr() as u64,
+                object_instance_begin: socket.identity.load(Relaxed),
                 thread_id: (thread_id != 0).then_some(thread_id),
                 socket_id: socket.fd.load(Relaxed),
                 ip: text::read_string(&socket.ip, socket.ip_len.load(Relaxed) as usize),
@@ -87,6 +87,31 @@ impl Engine {
             }
         });
         rows
+    }
+
+    /// Returns count, sum, minimum and maximum of a file's operations, in ticks.
+    pub fn file_ticks(&self, file: FileRef) -> [u64; 4] {
+        let mut io = PlainIo::default();
+        io.add(&file.slot(self).io);
+        io.all().ticks()
+    }
+
+    /// Returns count, sum, minimum and maximum of a socket's operations, in ticks.
+    pub fn socket_ticks(&self, socket: SocketRef) -> [u64; 4] {
+        let mut io = PlainIo::default();
+        self.each_io(socket.slot(self), |counts| io.add(counts));
+        io.all().ticks()
+    }
+
+    /// Returns each table with count, sum, minimum and maximum of its I/O and locks, in ticks.
+    pub fn tables_ticks(&self) -> Vec<(TableShareRef, [u64; 4])> {
+        let tallies = self.unfolding(|| self.table_tallies());
+        let all = |tally: &TableTally| {
+            let mut all = Plain::default();
+            tally.io.iter().flatten().flatten().chain(&tally.locks).for_each(|plain| all.merge(*plain));
+            all.ticks()
+        };
+        tallies.iter().map(|(share, tally)| (self.arena.at::<TableShareHandle>(*share), all(tally))).collect()
     }
 
     /// Returns every mutex, rwlock and cond.
@@ -208,7 +233,7 @@ impl Engine {
             object_type: share.type_name(),
             schema: text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize),
             name: text::read_string(&share.name, share.name_len.load(Relaxed) as usize),
-            enabled: share.watch.load(Relaxed) & ENABLED != 0,
+            is_shown: share.watch.load(Relaxed) & ENABLED != 0 || share.is_of_host.load(Relaxed) != 0,
             indexes,
             locks: TableLockStat(tally.locks.map(|plain| scale.stat(plain))),
         };

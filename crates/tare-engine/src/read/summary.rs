@@ -527,6 +527,13 @@ impl PlainIo {
         let [read, write, misc] = self.0.map(|(plain, bytes)| ByteStat { stat: scale.stat(plain), bytes });
         IoStat { read, write, misc }
     }
+
+    /// Returns all operations together.
+    pub(crate) fn all(&self) -> Plain {
+        let mut all = Plain::default();
+        self.0.iter().for_each(|(plain, _)| all.merge(*plain));
+        all
+    }
 }
 
 impl ByteCounts {

@@ -71,8 +71,8 @@ pub struct TableRow {
     pub schema: String,
     /// OBJECT_NAME.
     pub name: String,
-    /// Whether `setup_objects` enables it.
-    pub enabled: bool,
+    /// Whether it has rows: `setup_objects` enables it, or the host decides about it.
+    pub is_shown: bool,
     /// One entry per index of the table, then one for access without an index, if there was any.
     pub indexes: Vec<IndexRow>,
     /// Waits for table locks.

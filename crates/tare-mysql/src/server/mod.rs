@@ -1,5 +1,6 @@
 //! The server seen from tare: its threads, its instruments, its settings, and what the engine asks of a host.
 
+pub(crate) mod carriers;
 pub(crate) mod consumers;
 pub(crate) mod digest;
 pub(crate) mod events;

@@ -3,6 +3,7 @@
 //! differ.
 
 mod events;
+mod io;
 
 use std::ffi::CStr;
 
@@ -22,8 +23,8 @@ pub(super) fn code(name: &'static CStr) -> Result<&'static [u8], DisableReason> 
 /// A function of the program, and instructions that it must contain within its first bytes.
 type Evidence = (&'static CStr, &'static [&'static [u8]], usize);
 
-/// The evidence for each number in [`crate::abi`].
-const EVIDENCE: [Evidence; 17] = [
+/// The evidence for each number in [`crate::abi`] itself.
+const EVIDENCE: [Evidence; 10] = [
     // movq $0, 0x48(%rdi): the owner of a mutex.
     (c"_Z19pfs_unlock_mutex_v1P9PSI_mutex", &[b"\x48\xC7\x47\x48\0\0\0\0"], 16),
     // cmpq $0, 0x48(%rdi): the writer of a rwlock.
@@ -80,48 +81,11 @@ const EVIDENCE: [Evidence; 17] = [
         &[b"\x80\x7E\x04\0", b"\x41\x80\x7C\x24\x05\0", b"\x49\x8B\x44\x24\x10", b"\x48\x89\x4B\x28"],
         240,
     ),
-    // A file's locker: flags 0, operation 4, file 8, class 0x18.
-    (
-        c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm",
-        &[b"\x4C\x8B\x47\x08", b"\x4C\x8B\x57\x18", b"\x44\x8B\x49\x04", b"\x8B\x3F"],
-        72,
-    ),
-    // A socket's locker: operation 0x30, socket 8, start 0x20.
-    (
-        c"_Z22pfs_end_socket_wait_v1P17PSI_socket_lockerm",
-        &[b"\x41\x8B\x48\x30", b"\x4D\x8B\x48\x08", b"\x49\x2B\x48\x20"],
-        256,
-    ),
-    // A socket: class 0xb8, identity 0x18.
-    (
-        c"_Z24pfs_start_socket_wait_v1P26PSI_socket_locker_state_v1P10PSI_socket20PSI_socket_operationmPKcj",
-        &[b"\x4C\x8B\x9E\xB8\0\0\0", b"\x4C\x8B\x56\x18"],
-        640,
-    ),
-    // A table's locker: index 0x38, table 8, operation 4, start 0x20.
-    (
-        c"_Z24pfs_end_table_io_wait_v1P16PSI_table_lockery",
-        &[b"\x8B\x47\x38", b"\x48\x8B\x5F\x08", b"\x8B\x77\x04"],
-        64,
-    ),
-    (
-        c"_Z26pfs_end_table_lock_wait_v1P16PSI_table_locker",
-        &[b"\x8B\x57\x38", b"\x48\x8B\x5F\x08", b"\x4C\x2B\x49\x20"],
-        256,
-    ),
-    // The locker's start, 0x20, is where the time goes.
-    (
-        c"_Z26pfs_start_table_io_wait_v1P22PSI_table_locker_stateP9PSI_table22PSI_table_io_operationjPKcj",
-        &[b"\x48\x89\x43\x20", b"\x44\x89\x63\x04"],
-        560,
-    ),
-    // A file's start, 0x30.
-    (c"_Z22pfs_start_file_wait_vcP15PSI_file_lockermPKcj", &[b"\x48\x89\x47\x30"], 128),
 ];
 
 /// Checks every layout.
 pub(super) fn layouts() -> Result<(), DisableReason> {
-    for (name, instructions, within) in EVIDENCE.into_iter().chain(events::EVIDENCE) {
+    for (name, instructions, within) in EVIDENCE.into_iter().chain(events::EVIDENCE).chain(io::EVIDENCE) {
         let code = code(name)?;
         let code = &code[..code.len().min(within)];
         let has = |wanted: &&[u8]| code.windows(wanted.len()).any(|window| window == *wanted);
@@ -129,7 +93,7 @@ pub(super) fn layouts() -> Result<(), DisableReason> {
             return Err(DisableReason::Unexpected(name.to_string_lossy().into_owned()));
         }
     }
-    Ok(())
+    io::calls()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod events;
+mod io;
 
 use std::ffi::CStr;
 
@@ -12,7 +13,7 @@ use tare_host::process::{Segments, symbol};
 
 use super::checks;
 use super::disable_reason::DisableReason;
-use crate::entry::{lives, short, synch, told};
+use crate::entry::{lives, short, synch};
 use crate::original::Original;
 
 /// A function of the server by its mangled name, and where it leads.
@@ -50,28 +51,8 @@ fn replaced() -> [Led; 10] {
 }
 
 /// Returns the functions that still do their work as well.
-fn told() -> [Told; 9] {
+fn told() -> [Told; 5] {
     [
-        (
-            c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm",
-            told::end_file_wait as *const () as usize,
-            &told::END_FILE,
-        ),
-        (
-            c"_Z22pfs_end_socket_wait_v1P17PSI_socket_lockerm",
-            told::end_socket_wait as *const () as usize,
-            &told::END_SOCKET,
-        ),
-        (
-            c"_Z24pfs_end_table_io_wait_v1P16PSI_table_lockery",
-            told::end_table_io_wait as *const () as usize,
-            &told::END_TABLE_IO,
-        ),
-        (
-            c"_Z26pfs_end_table_lock_wait_v1P16PSI_table_locker",
-            told::end_table_lock_wait as *const () as usize,
-            &told::END_TABLE_LOCK,
-        ),
         (
             c"_Z14destroy_threadP10PFS_thread",
             lives::destroy_thread as *const () as usize,
@@ -96,6 +77,11 @@ fn told() -> [Told; 9] {
     ]
 }
 
+/// Returns the functions of all families that still do their work as well.
+fn all_told() -> impl Iterator<Item = Told> {
+    told().into_iter().chain(events::told()).chain(io::told())
+}
+
 /// The two functions that begin a wait for a rwlock: each is a jump to one that is not exported.
 const START_RWLOCK: [&CStr; 2] = [
     c"_Z26pfs_start_rwlock_rdwait_v2P26PSI_rwlock_locker_state_v1P10PSI_rwlock20PSI_rwlock_operationPKcj",
@@ -113,12 +99,12 @@ impl Functions {
     pub(super) fn find() -> Result<Functions, DisableReason> {
         families()?;
         let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
-        for (name, to) in replaced().into_iter().chain(events::replaced()) {
+        for (name, to) in replaced().into_iter().chain(events::replaced()).chain(io::replaced()) {
             leads.push((checks::code(name)?.as_ptr().addr(), to));
         }
         let code = |error: &dyn std::fmt::Display| DisableReason::Code(error.to_string());
         let mut originals = Vec::new();
-        for (name, to, _) in told().into_iter().chain(events::told()) {
+        for (name, to, _) in all_told() {
             let function = Function::find(name).map_err(|error| code(&error))?;
             leads.push((function.start(), to));
             originals.push(function);
@@ -129,7 +115,7 @@ impl Functions {
 
     /// Leads every function here.
     pub(super) fn lead(self) -> Result<(), DisableReason> {
-        for ((_, _, original), copy) in told().into_iter().chain(events::told()).zip(self.copies) {
+        for ((_, _, original), copy) in all_told().zip(self.copies) {
             original.set(copy);
         }
         // SAFETY: functions of the program, each with room for a jump (the layouts' checks have read more of

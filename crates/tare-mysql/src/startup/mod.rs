@@ -28,8 +28,7 @@ fn prepare() {
     match caught(begin).unwrap_or_else(|why| Err(DisableReason::Panic(why))) {
         Ok(()) => {
             let text = format!(
-                "{} (experimental) counts waits, stages, statements and transactions; all else is the server's own, and so \
-                 are the tables of files, sockets, tables, instances and prepared statements",
+                "{} (experimental) counts waits, stages, statements and transactions; all else is the server's own",
                 env!("CARGO_PKG_VERSION")
             );
             line(Severity::Note, &text);

@@ -3,14 +3,17 @@
 
 use std::ffi::{CStr, c_void};
 use std::mem::transmute;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicI64, AtomicU8};
 
 use tare_host::process::symbol;
 
 use super::disable_reason::DisableReason;
 use crate::abi::Class;
+use crate::abi::io::File;
+use crate::entry::files::{DESCRIPTORS, Descriptors, RELEASE};
 use crate::entry::short;
 use crate::server::{consumers, digest, events, instruments, thread};
+use crate::tables::refreshed::{FIND_LOCKS, FindLocks};
 use crate::tables::{
     READERS, ReadNumber, ReadText, Readers, SETTERS, SetDouble, SetEnded, SetNumber, SetText, SetTimestamp,
     Setters,
@@ -71,6 +74,7 @@ pub(super) fn connect() -> Result<(), DisableReason> {
         instruments::set_lists(lists);
     }
     connect_events()?;
+    connect_io()?;
     connect_tables()?;
     thread::locate(found(c"THR_PFS")?);
     Ok(())
@@ -98,6 +102,26 @@ fn connect_events() -> Result<(), DisableReason> {
     let _set_once = digest::FUNCTIONS.set(functions);
     // SAFETY: an instrument, which lives as long as the program.
     events::set_transaction(unsafe { &*found(c"global_transaction_class")?.cast::<Class>() });
+    Ok(())
+}
+
+/// Finds what files and tables need.
+fn connect_io() -> Result<(), DisableReason> {
+    // SAFETY: variables of the program, which have these types and live as long (`checks` has seen their use).
+    let descriptors = unsafe {
+        Descriptors {
+            files: &*found(c"file_handle_array")?.cast(),
+            count: &*found(c"file_handle_max")?.cast::<AtomicI64>(),
+        }
+    };
+    let _set_once = DESCRIPTORS.set(descriptors);
+    let release = found(c"_Z12release_fileP8PFS_file")?;
+    // SAFETY: the mangled name tells its type.
+    let _set_once =
+        RELEASE.set(unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const File)>(release) });
+    let find = found(c"_ZN15PFS_table_share24find_or_create_lock_statEv")?;
+    // SAFETY: the mangled name tells that it is a member without arguments, and `checks` what it returns.
+    let _set_once = FIND_LOCKS.set(unsafe { transmute::<*mut c_void, FindLocks>(find) });
     Ok(())
 }
 

@@ -9,7 +9,8 @@ use super::checks;
 use super::disable_reason::DisableReason;
 use crate::abi::{Position, Share};
 use crate::tables::Handle;
-use crate::tables::served::{self, SERVED, Served};
+use crate::tables::refreshed;
+use crate::tables::served::{self, served};
 
 /// The server's function that opens a table of a component's.
 const PLUGIN_TABLE: &CStr = c"_ZN18table_plugin_table6createEP22PFS_engine_table_share";
@@ -17,6 +18,8 @@ const PLUGIN_TABLE: &CStr = c"_ZN18table_plugin_table6createEP22PFS_engine_table
 /// Every share that is to be changed, found and checked.
 pub(super) struct Shares {
     shares: Vec<*mut Share<Handle>>,
+    /// Those of [`refreshed::REFRESHED`].
+    refreshed: Vec<*mut Share<Handle>>,
     open: *const c_void,
 }
 
@@ -25,11 +28,13 @@ impl Shares {
     pub(super) fn find() -> Result<Shares, DisableReason> {
         let open = symbol(PLUGIN_TABLE)
             .ok_or(DisableReason::Missing(PLUGIN_TABLE.to_string_lossy().into_owned()))?;
-        if let Some(at) = (0..SERVED.len()).find(|at| !served::can_serve(*at)) {
-            return Err(DisableReason::Unexpected(SERVED[at].name.to_owned()));
+        if let Some(at) = (0..served().len()).find(|at| !served::can_serve(*at)) {
+            return Err(DisableReason::Unexpected(served()[at].name.to_owned()));
         }
-        let shares = SERVED.into_iter().map(find).collect::<Result<_, _>>()?;
-        Ok(Shares { shares, open })
+        let shares = served().iter().map(|table| find(table.symbols)).collect::<Result<_, _>>()?;
+        let refreshed =
+            refreshed::REFRESHED.iter().map(|table| find(table.symbols)).collect::<Result<_, _>>()?;
+        Ok(Shares { shares, refreshed, open })
     }
 
     /// Serves the tables.
@@ -44,12 +49,20 @@ impl Shares {
             share.delete_all_rows = functions.delete_all_rows as *const c_void;
             share.position_length = size_of::<Position>() as u32;
         }
+        for (share, table) in self.refreshed.into_iter().zip(&refreshed::REFRESHED) {
+            // SAFETY: as above.
+            let share = unsafe { &mut *share };
+            table.open.set(share.open_table.expose_provenance());
+            table.delete.set(share.delete_all_rows.expose_provenance());
+            share.open_table = table.open_here as *const c_void;
+            share.delete_all_rows = table.delete_here as *const c_void;
+        }
     }
 }
 
 /// Returns the share of a table, if each of its members is as expected.
-fn find(table: &Served) -> Result<*mut Share<Handle>, DisableReason> {
-    let [share, open, count, delete] = table.symbols;
+fn find(symbols: [&'static CStr; 4]) -> Result<*mut Share<Handle>, DisableReason> {
+    let [share, open, count, delete] = symbols;
     let bytes = checks::code(share)?;
     let at = bytes.as_ptr().cast_mut().cast::<Share<Handle>>();
     let unexpected = DisableReason::Unexpected(share.to_string_lossy().into_owned());

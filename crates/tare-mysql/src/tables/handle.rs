@@ -28,7 +28,9 @@ pub(crate) struct Handle {
     /// The position of the current row, which the server copies and writes back: possibly into another handle
     /// of the table, because it closes one after a scan and opens one to fetch rows by position.
     position: Box<Position>,
-    /// The position of the next row of a scan or a look-up.
+    /// The position of the first row of the scan or look-up.
+    start: u64,
+    /// The position of its next row.
     next: u64,
     /// The rows of a handle that is asked for positions of another one, by what identifies them.
     found: HashMap<u64, usize>,
@@ -43,6 +45,7 @@ impl Handle {
             rows: Vec::new(),
             first: 0,
             position: Box::default(),
+            start: 0,
             next: 0,
             found: HashMap::new(),
         }
@@ -71,7 +74,8 @@ impl Handle {
 
     /// Reads rows behind those that are kept, and makes the first of them the next one.
     fn read(&mut self, parts: &[Part]) {
-        self.next = self.first + self.rows.len() as u64;
+        self.start = self.first + self.rows.len() as u64;
+        self.next = self.start;
         let conditions: Vec<_> = parts.iter().filter_map(Part::condition).collect();
         let query = Query { columns: ColumnSet::ALL, conditions: &conditions };
         let columns = self.table.columns().len();
@@ -89,7 +93,8 @@ impl Handle {
         self.first += self.rows.len() as u64;
         self.rows.clear();
         self.found.clear();
-        self.next = self.first;
+        self.start = self.first;
+        self.next = self.start;
     }
 
     /// Makes the next row the current one.
@@ -251,8 +256,9 @@ unsafe extern "C" fn reset_position(handle: *mut Handle) {
     // SAFETY: the server's promise.
     unsafe {
         on(handle, (), |handle| {
-            handle.next = handle.first;
-            handle.position.number = handle.first;
+            // The server calls this after `index_read`, too: rows of earlier look-ups stay behind.
+            handle.next = handle.start;
+            handle.position.number = handle.start;
         });
     }
 }

@@ -7,6 +7,7 @@
 mod field;
 mod handle;
 mod key;
+pub(crate) mod refreshed;
 pub(crate) mod served;
 
 pub(crate) use field::{SETTERS, SetDouble, SetEnded, SetNumber, SetText, SetTimestamp, Setters};

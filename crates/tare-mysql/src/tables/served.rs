@@ -1,6 +1,8 @@
 //! Which tables are served: the server's class of each, its indexes, and the callbacks of its share.
 #![allow(unsafe_code)]
 
+mod io;
+
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::LazyLock;
 
@@ -38,6 +40,7 @@ macro_rules! symbols {
 }
 
 mod events;
+pub(crate) use symbols;
 
 const fn c_name(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
@@ -46,8 +49,18 @@ const fn c_name(text: &'static str) -> &'static CStr {
     }
 }
 
+/// Every table that is served.
+static SERVED: LazyLock<Vec<&'static Served>> = LazyLock::new(|| {
+    [WAITS.as_slice(), events::EVENTS.as_slice(), io::IO.as_slice()].into_iter().flatten().collect()
+});
+
+/// Returns every table that is served, a list for each family. A table's position is its number here.
+pub(crate) fn served() -> &'static [&'static Served] {
+    &SERVED
+}
+
 /// The tables of waits.
-const WAITS: [Served; 8] = [
+static WAITS: [Served; 8] = [
     Served {
         name: "events_waits_current",
         symbols: symbols!("26table_events_waits_current"),
@@ -90,76 +103,47 @@ const WAITS: [Served; 8] = [
     },
 ];
 
-/// The tables by the module that lists them.
-const LISTS: [&[Served]; 2] = [&WAITS, &events::EVENTS];
-
-/// The number of tables that are served.
-const NUMBER: usize = {
-    let (mut at, mut sum) = (0, 0);
-    while at < LISTS.len() {
-        sum += LISTS[at].len();
-        at += 1;
-    }
-    sum
-};
-
-/// Every table that is served.
-pub(crate) static SERVED: [&Served; NUMBER] = {
-    let mut all = [&WAITS[0]; NUMBER];
-    let (mut list, mut at, mut to) = (0, 0, 0);
-    while list < LISTS.len() {
-        while at < LISTS[list].len() {
-            all[to] = &LISTS[list][at];
-            at += 1;
-            to += 1;
-        }
-        (list, at) = (list + 1, 0);
-    }
-    all
-};
-
-/// The functions of a share, one set for each of [`SERVED`].
+/// The functions of a share, one set for each of [`served`].
 pub(crate) struct Functions {
     pub(crate) callbacks: Callbacks<Handle>,
     pub(crate) delete_all_rows: unsafe extern "C" fn() -> c_int,
 }
 
-/// Returns the functions of each table, in the order of [`SERVED`].
+/// The most tables that can be served.
+const MOST: usize = 64;
+
+/// Returns the functions of each table, in the order of [`served`].
 pub(crate) fn functions() -> Vec<Functions> {
-    /// Returns the functions of the tables at eight positions from `$from` on.
-    macro_rules! eight {
-        ($($from:literal)*) => {
-            [$(
-                of::<{ $from }>, of::<{ $from + 1 }>, of::<{ $from + 2 }>, of::<{ $from + 3 }>,
-                of::<{ $from + 4 }>, of::<{ $from + 5 }>, of::<{ $from + 6 }>, of::<{ $from + 7 }>,
-            )*]
+    macro_rules! rows {
+        ($($row:literal)*) => {
+            [$(of::<{ 8 * $row }>(), of::<{ 8 * $row + 1 }>(), of::<{ 8 * $row + 2 }>(), of::<{ 8 * $row + 3 }>(),
+               of::<{ 8 * $row + 4 }>(), of::<{ 8 * $row + 5 }>(), of::<{ 8 * $row + 6 }>(), of::<{ 8 * $row + 7 }>()),*]
         };
     }
-    const EACH: [fn() -> Functions; 64] = eight!(0 8 16 24 32 40 48 56);
-    const { assert!(NUMBER <= EACH.len()) };
-    EACH.iter().take(NUMBER).map(|functions| functions()).collect()
+    let all: [Functions; MOST] = rows!(0 1 2 3 4 5 6 7);
+    all.into_iter().take(served().len()).collect()
 }
 
 fn of<const AT: usize>() -> Functions {
     Functions { callbacks: handle::callbacks(open::<AT>), delete_all_rows: delete_all_rows::<AT> }
 }
 
-/// Returns the table at a position of [`SERVED`], with all of MySQL's columns in its order.
+/// Returns the table at a position of [`served`], with all of MySQL's columns in its order.
 pub(crate) fn table(at: usize) -> Option<&'static dyn Table> {
     static TABLES: LazyLock<Vec<Option<&'static dyn Table>>> = LazyLock::new(|| {
         let named = |name: &str| Shape::Extended.tables().iter().copied().find(|table| table.name() == name);
-        SERVED.iter().map(|served| named(served.name)).collect()
+        served().iter().map(|served| named(served.name)).collect()
     });
     *TABLES.get(at)?
 }
 
-/// Returns whether the table at a position of [`SERVED`] is declared, with columns and indexes that can be
+/// Returns whether the table at a position of [`served`] is declared, with columns and indexes that can be
 /// served.
 pub(crate) fn can_serve(at: usize) -> bool {
     let Some(table) = table(at) else { return false };
     let has = |name: &&str| table.columns().iter().any(|column| column.name == *name);
     table.columns().iter().all(|column| field::can_hold(column.sql_type))
-        && SERVED[at].indexes.iter().copied().flatten().all(has)
+        && served()[at].indexes.iter().copied().flatten().all(has)
 }
 
 /// Opens a table. The position of its row is where the server copies it from.
@@ -168,7 +152,7 @@ unsafe extern "C" fn open<const AT: usize>(position: *mut *mut Position) -> *mut
         consumers::follow();
         instruments::meet_all();
         instruments_of_events::meet_all();
-        Some(Box::new(Handle::new(table(AT)?, SERVED.get(AT)?.indexes)))
+        Some(Box::new(Handle::new(table(AT)?, served().get(AT)?.indexes)))
     });
     let Some(mut opened) = opened else { return std::ptr::null_mut() };
     // SAFETY: the server passes a place for the address. It uses it until it closes the table.
@@ -177,9 +161,9 @@ unsafe extern "C" fn open<const AT: usize>(position: *mut *mut Position) -> *mut
 }
 
 /// The built-in's functions that delete all rows: a table of sums by event name takes others with it.
-static DELETES: [Original; NUMBER] = [const { Original::new() }; NUMBER];
+static DELETES: [Original; MOST] = [const { Original::new() }; MOST];
 
-/// Sets the built-in's function that deletes all rows of the table at a position of [`SERVED`].
+/// Sets the built-in's function that deletes all rows of the table at a position of [`served`].
 pub(crate) fn set_delete(at: usize, function: *const c_void) {
     DELETES[at].set(function.expose_provenance());
 }
@@ -187,7 +171,7 @@ pub(crate) fn set_delete(at: usize, function: *const c_void) {
 unsafe extern "C" fn delete_all_rows<const AT: usize>() -> c_int {
     let done = guard(false, || table(AT).is_some_and(|table| table.truncate(&ENGINE).is_ok()));
     // SAFETY: the share's own function, of this type.
-    let rest = unsafe { DELETES[AT % NUMBER].function::<unsafe extern "C" fn() -> c_int>()() };
+    let rest = unsafe { DELETES[AT].function::<unsafe extern "C" fn() -> c_int>()() };
     if done { rest } else { answer::OUT_OF_MEMORY }
 }
 
@@ -197,7 +181,8 @@ mod tests {
 
     #[test]
     fn every_table_is_declared_with_columns_and_indexes_that_can_be_served() {
-        for (at, served) in SERVED.iter().enumerate() {
+        assert!(served().len() <= MOST);
+        for (at, served) in served().iter().enumerate() {
             let table = table(at).unwrap_or_else(|| panic!("{} is not declared", served.name));
             let declared = tare_tables::mysql::columns(served.name);
             let names =

@@ -70,14 +70,28 @@ fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
         "events_stages_history",
         "events_transactions_current",
         "events_transactions_summary_by_account_by_event_name",
+        "file_summary_by_event_name",
+        "file_summary_by_instance",
+        "socket_summary_by_event_name",
+        "socket_summary_by_instance",
+        "table_io_waits_summary_by_table",
+        "table_io_waits_summary_by_index_usage",
+        "table_lock_waits_summary_by_table",
+        "objects_summary_global_by_type",
     ];
     let table = TABLES[next(TABLES.len() as u64) as usize];
     let on = ["YES", "NO"][next(2) as usize];
-    let any = next(12);
+    let any = next(14);
     match number % 6 {
         0 => settings(table, on, any),
         1 if any < 4 => format!("CREATE TABLE IF NOT EXISTS chaos.d{} (i INT PRIMARY KEY, t TEXT)", next(4)),
         1 if any < 8 => format!("DROP TABLE IF EXISTS chaos.d{}", next(4)),
+        1 if any < 9 => {
+            format!("CREATE TABLE IF NOT EXISTS chaos.m{} (i INT PRIMARY KEY) ENGINE = MyISAM", next(3))
+        }
+        1 if any < 10 => format!("RENAME TABLE chaos.m{} TO chaos.m{}", next(3), next(3)),
+        1 if any < 11 => format!("DROP TABLE IF EXISTS chaos.m{}", next(3)),
+        1 if any < 12 => "FLUSH TABLES".to_owned(),
         1 => format!("ALTER TABLE chaos.t COMMENT = '{}'", next(100)),
         2 if any == 0 => format!("KILL {}", 8 + next(400)),
         2 if any < 4 => format!("KILL QUERY {}", 8 + next(400)),
@@ -105,7 +119,14 @@ fn settings(table: &str, on: &str, any: u64) -> String {
             update("setup_instruments", &what)
         }
         9 => update("setup_consumers", &format!("ENABLED = '{on}' WHERE NAME = 'thread_instrumentation'")),
-        10 => update("threads", &format!("INSTRUMENTED = '{on}', HISTORY = '{on}'")),
+        10 => update("setup_objects", &format!("ENABLED = '{on}' WHERE OBJECT_SCHEMA = '%'")),
+        11 => {
+            let what = format!(
+                "ENABLED = '{on}', TIMED = '{on}' WHERE NAME LIKE 'wait/io/%' OR NAME LIKE 'wait/lock/%'"
+            );
+            update("setup_instruments", &what)
+        }
+        12 => update("threads", &format!("INSTRUMENTED = '{on}', HISTORY = '{on}'")),
         _ => "SELECT COUNT(*) FROM sys.waits_global_by_latency".to_owned(),
     }
 }

@@ -4,6 +4,7 @@
 
 mod chaos;
 mod events;
+mod io;
 mod oracle;
 mod tables;
 

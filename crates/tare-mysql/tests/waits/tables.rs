@@ -59,6 +59,14 @@ fn keys_find_what_scans_find() {
         assert_eq!(found, count(&without_index), "{table}");
         assert!(found > 0, "{table}");
     }
+    // Each look-up of a join finds its own row.
+    let joined = format!(
+        "SELECT COUNT(*) FROM (SELECT EVENT_NAME AS name FROM {GLOBAL}) names JOIN {GLOBAL} FORCE INDEX (PRIMARY) \
+         ON EVENT_NAME = name"
+    );
+    let all = number(&mut conn, &format!("SELECT COUNT(*) FROM {GLOBAL}"));
+    assert_eq!(number(&mut conn, &joined), all);
+    assert_eq!(number(&mut conn, &joined.replace("COUNT(*)", "COUNT(DISTINCT EVENT_NAME)")), all);
     let positions =
         format!("SELECT EVENT_NAME, COUNT_STAR FROM {GLOBAL} ORDER BY SUM_TIMER_WAIT DESC LIMIT 3");
     assert_eq!(rows(&mut conn, &positions).len(), 3, "rows are read again by position");

@@ -205,7 +205,7 @@ impl TableLockRow {
 /// Returns the tables that `setup_objects` enables. The others have rows only in the summary by object.
 fn watched(engine: &Engine) -> Vec<TableRow> {
     let mut tables = engine.tables();
-    tables.retain(|table| table.enabled);
+    tables.retain(|table| table.is_shown);
     tables
 }
 

@@ -205,7 +205,7 @@ impl Engine {
             Kind::Cond => synch(Pool::Conds),
             Kind::Rwlock | Kind::Sxlock => synch(Pool::Rwlocks),
             Kind::Socket => pool::resolve::<SocketSlot>(&self.arena, Pool::Sockets, name)
-                .map(|(_held, socket)| std::ptr::from_ref(socket).addr() as u64),
+                .map(|(_held, socket)| socket.identity.load(Relaxed)),
             _ => None,
         };
         address.unwrap_or(0)

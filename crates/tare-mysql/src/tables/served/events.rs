@@ -10,7 +10,7 @@ macro_rules! served {
 }
 
 /// The tables of statements, stages and transactions.
-pub(super) const EVENTS: [Served; 27] = served! {
+pub(super) static EVENTS: [Served; 27] = served! {
     "events_stages_current", "27table_events_stages_current", &[&["THREAD_ID", "EVENT_ID"]];
     "events_stages_history", "27table_events_stages_history", &[&["THREAD_ID", "EVENT_ID"]];
     "events_stages_history_long", "32table_events_stages_history_long", &[];

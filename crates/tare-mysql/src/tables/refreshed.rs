@@ -1,0 +1,144 @@
+//! Tables that the built-in serves, from its own objects: their rows mix what tare counts with what only the
+//! built-in knows. When such a table is opened, tare's sums are written into these objects first.
+//!
+//! `events_waits_summary_by_instance` has locks, whose sums tare keeps in the built-in's objects anyway, and
+//! files and sockets. `objects_summary_global_by_type` has tables, and stored programs, which are the
+//! built-in's.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tare_engine::{FileHandle, SocketHandle};
+use tare_host::process::{ENGINE, guard};
+use tare_tables::Shape;
+
+use crate::abi::answer;
+use crate::abi::io::{File, IoStat, Socket, TableLocks, TableShare};
+use crate::original::Original;
+use crate::server::carriers::{FILES, SOCKETS, TABLE_SHARES};
+
+/// A table that is refreshed when it is opened.
+pub(crate) struct Refreshed {
+    /// See [`super::served::Served::symbols`].
+    pub(crate) symbols: [&'static CStr; 4],
+    /// The built-in's function that opens it.
+    pub(crate) open: Original,
+    /// The built-in's function that deletes all its rows.
+    pub(crate) delete: Original,
+    /// The functions that stand in for these.
+    pub(crate) open_here: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    /// See [`Refreshed::open_here`].
+    pub(crate) delete_here: unsafe extern "C" fn() -> c_int,
+}
+
+/// Every table that is refreshed.
+pub(crate) static REFRESHED: [Refreshed; 2] = [
+    Refreshed {
+        symbols: [
+            c"_ZN38table_events_waits_summary_by_instance7m_shareE",
+            c"_ZN38table_events_waits_summary_by_instance6createEP22PFS_engine_table_share",
+            c"_ZN15table_all_instr13get_row_countEv",
+            c"_ZN38table_events_waits_summary_by_instance15delete_all_rowsEv",
+        ],
+        open: Original::new(),
+        delete: Original::new(),
+        open_here: open_waits_by_instance,
+        delete_here: delete_waits_by_instance,
+    },
+    Refreshed {
+        symbols: [
+            c"_ZN23table_os_global_by_type7m_shareE",
+            c"_ZN23table_os_global_by_type6createEP22PFS_engine_table_share",
+            c"_ZN23table_os_global_by_type13get_row_countEv",
+            c"_ZN23table_os_global_by_type15delete_all_rowsEv",
+        ],
+        open: Original::new(),
+        delete: Original::new(),
+        open_here: open_objects,
+        delete_here: delete_objects,
+    },
+];
+
+/// Returns the sums of a table's locks, which are made if there are none yet.
+pub(crate) type FindLocks = unsafe extern "C" fn(*const TableShare) -> *const TableLocks;
+
+/// Set before any table is opened.
+pub(crate) static FIND_LOCKS: OnceLock<FindLocks> = OnceLock::new();
+
+fn write(place: &[AtomicU64; 4], sums: [u64; 4]) {
+    for (word, sum) in place.iter().zip(sums) {
+        word.store(sum, Relaxed);
+    }
+}
+
+/// Writes sums where the built-in keeps those of a file's or a socket's operations: all as one kind, because
+/// the table shows their sum.
+fn write_io(places: &[IoStat; 3], sums: [u64; 4]) {
+    write(&places[2].waits, sums);
+}
+
+unsafe extern "C" fn open_waits_by_instance(share: *mut c_void) -> *mut c_void {
+    guard((), || {
+        FILES.each(|address, known| {
+            let at = std::ptr::with_exposed_provenance::<File>(address);
+            // SAFETY: a file of the built-in's, which it never unmaps, and the address of one of the engine's.
+            let pair =
+                unsafe { (at.as_ref(), FileHandle::from_address(std::ptr::with_exposed_provenance(known))) };
+            if let (Some(file), Some(known)) = pair {
+                write_io(&file.io, ENGINE.file_ticks(known));
+            }
+        });
+        SOCKETS.each(|address, known| {
+            let at = std::ptr::with_exposed_provenance::<Socket>(address);
+            // SAFETY: a socket of the built-in's, which it never unmaps, and the address of one of the
+            // engine's.
+            let pair = unsafe {
+                (at.as_ref(), SocketHandle::from_address(std::ptr::with_exposed_provenance(known)))
+            };
+            if let (Some(socket), Some(known)) = pair {
+                write_io(&socket.io, ENGINE.socket_ticks(known));
+            }
+        });
+    });
+    // SAFETY: the share's own function, of this type.
+    unsafe { REFRESHED[0].open.function::<unsafe extern "C" fn(*mut c_void) -> *mut c_void>()(share) }
+}
+
+unsafe extern "C" fn open_objects(share: *mut c_void) -> *mut c_void {
+    guard((), || {
+        let sums: HashMap<usize, [u64; 4]> =
+            ENGINE.tables_ticks().into_iter().map(|(known, sums)| (known.address().addr(), sums)).collect();
+        TABLE_SHARES.each(|address, known| {
+            let at = std::ptr::with_exposed_provenance::<TableShare>(address);
+            let (Some(find), Some(sums)) = (FIND_LOCKS.get(), sums.get(&known)) else { return };
+            // SAFETY: a definition of the built-in's, which it never unmaps, and its function for it.
+            if let Some(locks) = unsafe { find(at).as_ref() } {
+                write(&locks.first, *sums);
+            }
+        });
+    });
+    // SAFETY: the share's own function, of this type.
+    unsafe { REFRESHED[1].open.function::<unsafe extern "C" fn(*mut c_void) -> *mut c_void>()(share) }
+}
+
+/// Resets what the engine counts of a table of this name, then what the built-in does.
+fn delete(name: &str, rest: &Original) -> c_int {
+    let done = guard(false, || {
+        let table = Shape::Extended.tables().iter().find(|table| table.name() == name);
+        table.is_some_and(|table| table.truncate(&ENGINE).is_ok())
+    });
+    // SAFETY: the share's own function, of this type.
+    let rest = unsafe { rest.function::<unsafe extern "C" fn() -> c_int>()() };
+    if done { rest } else { answer::OUT_OF_MEMORY }
+}
+
+unsafe extern "C" fn delete_waits_by_instance() -> c_int {
+    delete("events_waits_summary_by_instance", &REFRESHED[0].delete)
+}
+
+unsafe extern "C" fn delete_objects() -> c_int {
+    delete("objects_summary_global_by_type", &REFRESHED[1].delete)
+}
