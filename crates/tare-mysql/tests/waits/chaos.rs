@@ -52,7 +52,7 @@ fn session(server: &Mysql, number: u64, until: Instant) -> u64 {
 }
 
 fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
-    const TABLES: [&str; 17] = [
+    const TABLES: [&str; 25] = [
         "events_waits_current",
         "events_waits_history",
         "events_waits_history_long",

@@ -1,10 +1,7 @@
 //! The functions of files, sockets and tables.
 
-use std::ffi::CStr;
-
 use super::{Led, Told};
 use crate::entry::{files, sockets, tables};
-use crate::original::Original;
 
 /// Returns the functions that this library's stand in for.
 pub(super) fn replaced() -> [Led; 10] {
