@@ -5,6 +5,7 @@
 mod chaos;
 mod events;
 mod oracle;
+mod sampled;
 mod tables;
 
 use std::path::PathBuf;
