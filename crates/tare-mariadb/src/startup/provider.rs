@@ -112,6 +112,7 @@ fn config(options: &'static Options) -> Config {
         frequent: &frequent::INSTRUMENTS,
         session_connect_attrs_size: options.session_connect_attrs_size,
         synch_waits_by_instance: options.synch_waits_by_instance,
+        reports_free_locks: false,
         instruments: Box::new(switches),
         consumers: consumers.collect(),
         errors: &[],

@@ -96,12 +96,9 @@ pub struct ServerText {
 pub type StatementSums = [AtomicU64; 27];
 /// Where a stored program has its sums of statements.
 pub const PROGRAM_SUMS: usize = 0x1A8;
-/// Where a prepared statement has the sums of its preparations, of which there are the first
-/// [`PREPARE_SUMS_LENGTH`], and of its executions.
+/// Where a prepared statement has the sums of its preparations, of which there are the first seven.
 pub const PREPARE_SUMS: usize = 0x690;
-/// See [`PREPARE_SUMS`].
-pub const PREPARE_SUMS_LENGTH: usize = 7;
-/// See [`PREPARE_SUMS`].
+/// Where it has the sums of its executions.
 pub const EXECUTE_SUMS: usize = 0x6D8;
 
 /// How a statement ended (`Diagnostics_area`), as far as it is read.

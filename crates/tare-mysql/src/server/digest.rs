@@ -9,14 +9,18 @@ use tare_engine::DigestHash;
 
 use crate::abi::events::{DigestStorage, ServerText};
 
+/// The type of `compute_digest_hash`.
+pub(crate) type ComputeHash = unsafe extern "C" fn(*const DigestStorage, *mut u8);
+/// The type of `compute_digest_text`.
+pub(crate) type ComputeText = unsafe extern "C" fn(*const DigestStorage, *mut ServerText);
+/// The type of `my_free`.
+pub(crate) type Free = unsafe extern "C" fn(*mut c_void);
+
 /// The server's functions.
 pub(crate) struct Functions {
-    /// `compute_digest_hash`
-    pub(crate) hash: unsafe extern "C" fn(*const DigestStorage, *mut u8),
-    /// `compute_digest_text`
-    pub(crate) text: unsafe extern "C" fn(*const DigestStorage, *mut ServerText),
-    /// `my_free`
-    pub(crate) free: unsafe extern "C" fn(*mut c_void),
+    pub(crate) hash: ComputeHash,
+    pub(crate) text: ComputeText,
+    pub(crate) free: Free,
     /// `my_charset_bin`, by its address.
     pub(crate) charset: usize,
 }

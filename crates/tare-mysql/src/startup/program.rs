@@ -91,11 +91,13 @@ fn connect_events() -> Result<(), DisableReason> {
     // SAFETY: the mangled names tell the types of the arguments, and the checks their layouts.
     let functions = unsafe {
         digest::Functions {
-            hash: transmute::<*mut c_void, _>(found(c"_Z19compute_digest_hashPK18sql_digest_storagePh")?),
-            text: transmute::<*mut c_void, _>(found(
+            hash: transmute::<*mut c_void, digest::ComputeHash>(found(
+                c"_Z19compute_digest_hashPK18sql_digest_storagePh",
+            )?),
+            text: transmute::<*mut c_void, digest::ComputeText>(found(
                 c"_Z19compute_digest_textPK18sql_digest_storageP6String",
             )?),
-            free: transmute::<*mut c_void, _>(found(c"_Z7my_freePv")?),
+            free: transmute::<*mut c_void, digest::Free>(found(c"_Z7my_freePv")?),
             charset: found(c"my_charset_bin")?.expose_provenance(),
         }
     };

@@ -60,7 +60,7 @@ impl Handle {
                 match value {
                     Value::Unsigned(number) => number.hash(&mut hasher),
                     Value::Text(text) => text.hash(&mut hasher),
-                    _ => ().hash(&mut hasher),
+                    _ => u8::MAX.hash(&mut hasher),
                 }
             }
         }

@@ -6,6 +6,7 @@ mod chaos;
 mod events;
 mod io;
 mod oracle;
+mod sampled;
 mod tables;
 
 use std::path::PathBuf;

@@ -95,7 +95,7 @@ impl Engine {
     /// Returns the time of an ended statement in nanoseconds; `None`: it was not timed.
     pub fn nanoseconds_of(&self, ended: EndedStatement) -> Option<u64> {
         let rate = u128::from(self.clock.rate());
-        ended.taken().map(|taken| ((u128::from(taken) * rate >> 32) / 1000) as u64)
+        ended.taken().map(|taken| (((u128::from(taken) * rate) >> 32) / 1000) as u64)
     }
 
     /// Ends a statement.

@@ -1,6 +1,7 @@
 //! HOT PATH: the built-in's sums of a stored program's and of a prepared statement's statements, whose tables
 //! it serves. As the built-in does, these are written with plain loads and stores: an event may be lost where
 //! several threads run a program.
+#![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,58 +9,80 @@ use tare_engine::EndedStatement;
 use tare_host::process::ENGINE;
 
 use crate::abi::events::{
-    Diagnostics, EXECUTE_SUMS, PREPARE_SUMS, PREPARE_SUMS_LENGTH, PROGRAM_SUMS, StatementLocker,
-    StatementSums, outcome,
+    Diagnostics, EXECUTE_SUMS, PREPARE_SUMS, PROGRAM_SUMS, StatementLocker, StatementSums, outcome,
 };
+
+// Where the sums are.
+const ERRORS: usize = 4;
+const WARNINGS: usize = 5;
+const ROWS_AFFECTED: usize = 6;
+const LOCK_TIME: usize = 7;
+const ROWS_SENT: usize = 8;
+const ROWS_EXAMINED: usize = 9;
+const COUNTERS: usize = 10;
+const NO_INDEX_USED: usize = 21;
+const NO_GOOD_INDEX_USED: usize = 22;
+const SECONDARY: usize = 26;
 
 /// Adds an ended statement to the sums of its program and of its prepared statement.
 #[inline(never)]
 pub(super) fn add(it: &StatementLocker, diagnostics: &Diagnostics, ended: EndedStatement) {
-    let values = values(it, diagnostics);
     let taken = ENGINE.nanoseconds_of(ended);
-    let sums = |object: *const u8, at: usize| {
-        // SAFETY: null, or an object of the built-in's that exists while its statement runs, with sums at
-        // this place (`startup::checks`).
-        unsafe { object.cast::<StatementSums>().byte_add(at).as_ref() }.filter(|_| !object.is_null())
-    };
-    if let Some(sums) = sums(it.program, PROGRAM_SUMS) {
-        add_to(sums, &values, taken);
-    }
-    let (at, length) = match it.in_prepare {
-        0 => (EXECUTE_SUMS, values.len()),
-        _ => (PREPARE_SUMS, PREPARE_SUMS_LENGTH),
-    };
-    if let Some(sums) = sums(it.prepared, at) {
-        add_to(&sums[..length], &values, taken);
+    let is_preparation = it.in_prepare != 0;
+    let at = if is_preparation { PREPARE_SUMS } else { EXECUTE_SUMS };
+    for (object, at, is_whole) in [(it.program, PROGRAM_SUMS, true), (it.prepared, at, !is_preparation)] {
+        if object.is_null() {
+            continue;
+        }
+        // SAFETY: an object of the built-in's that exists while its statement runs, with sums at this place
+        // (`startup::checks`); of preparations there are the first ones, and no others are looked at.
+        let sums = unsafe { &*object.add(at).cast::<StatementSums>() };
+        add_outcome(sums, diagnostics, taken);
+        if is_whole {
+            add_counters(sums, it);
+        }
     }
 }
 
-/// Returns what a statement adds to each of the sums, except for the first four, which are those of its time.
-fn values(it: &StatementLocker, diagnostics: &Diagnostics) -> [u64; 27] {
-    let mut values = [0; 27];
-    (values[4], values[5], values[6]) = match diagnostics.status {
-        outcome::OK => (0, diagnostics.warnings.into(), diagnostics.rows_affected),
-        outcome::EOF => (0, diagnostics.warnings.into(), 0),
-        outcome::ERROR => (1, 0, 0),
-        _ => (0, 0, 0),
-    };
-    (values[7], values[8], values[9]) = (it.lock_time, it.rows_sent, it.rows_examined);
-    values[10..21].copy_from_slice(&it.counters);
-    (values[21], values[22]) = (it.no_index_used.into(), it.no_good_index_used.into());
-    values[26] = it.is_secondary.into();
-    values
+#[inline(always)]
+fn change(sum: &AtomicU64, by: u64) {
+    if by != 0 {
+        sum.store(sum.load(Relaxed).wrapping_add(by), Relaxed);
+    }
 }
 
-fn add_to(sums: &[AtomicU64], values: &[u64; 27], taken: Option<u64>) {
-    let change = |word: &AtomicU64, by: u64| word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
-    let [count, sum, min, max, ..] = sums else { return };
+#[inline(always)]
+fn add_outcome(sums: &StatementSums, diagnostics: &Diagnostics, taken: Option<u64>) {
+    let [count, sum, min, max, ..] = sums;
     change(count, 1);
     if let Some(taken) = taken {
         change(sum, taken);
-        min.store(min.load(Relaxed).min(taken), Relaxed);
-        max.store(max.load(Relaxed).max(taken), Relaxed);
+        if taken < min.load(Relaxed) {
+            min.store(taken, Relaxed);
+        }
+        if taken > max.load(Relaxed) {
+            max.store(taken, Relaxed);
+        }
     }
-    for (sum, value) in sums.iter().zip(values).filter(|(_, value)| **value != 0) {
-        change(sum, *value);
+    match diagnostics.status {
+        outcome::ERROR => change(&sums[ERRORS], 1),
+        outcome::OK | outcome::EOF => change(&sums[WARNINGS], diagnostics.warnings.into()),
+        _ => {}
     }
+    if diagnostics.status == outcome::OK {
+        change(&sums[ROWS_AFFECTED], diagnostics.rows_affected);
+    }
+}
+
+#[inline(always)]
+fn add_counters(sums: &StatementSums, it: &StatementLocker) {
+    change(&sums[LOCK_TIME], it.lock_time);
+    change(&sums[ROWS_SENT], it.rows_sent);
+    change(&sums[ROWS_EXAMINED], it.rows_examined);
+    if it.counters.iter().fold(0, |all, value| all | value) != 0 {
+        sums[COUNTERS..].iter().zip(it.counters).for_each(|(sum, value)| change(sum, value));
+    }
+    change(&sums[NO_INDEX_USED], it.no_index_used.into());
+    change(&sums[NO_GOOD_INDEX_USED], it.no_good_index_used.into());
+    change(&sums[SECONDARY], it.is_secondary.into());
 }
