@@ -229,13 +229,24 @@ impl Engine {
 
     /// Closes a table: moves the counts of the handle to its share.
     pub fn close_table(&self, table: TableRef) {
+        self.end_table(table, true);
+    }
+
+    /// Forgets an open table with its counts, as the built-in does with one that is disabled.
+    pub fn discard_table(&self, table: TableRef) {
+        self.end_table(table, false);
+    }
+
+    fn end_table(&self, table: TableRef, keeps_counts: bool) {
         let _turn = lock(&self.share_changes);
         let slot = table.slot(self);
         self.folds.begin();
         let held = held::<ShareSlot>(&self.arena, Pool::Tables, slot.share.load(Relaxed));
         let generation = slot.share_generation.load(Relaxed);
-        let share =
-            held.as_ref().map(|(_held, share)| *share).filter(|share| share.head.is_still(generation));
+        let share = held
+            .as_ref()
+            .map(|(_held, share)| *share)
+            .filter(|share| keeps_counts && share.head.is_still(generation));
         for (at, from) in slot.io.iter().enumerate() {
             self.fold_table_counts::<TableIo>(from.load(Relaxed), share.map(|share| &share.io[at]));
         }

@@ -318,8 +318,14 @@ fn end_slow_lock(table: TableRef, wait: &Wait, kind: u8) {
 
 pub(crate) unsafe extern "C" fn destroy_table(table: *const Table) {
     guard((), || {
-        if let Some(known) = at(TABLES.take(table.addr())) {
+        let Some(known) = at(TABLES.take(table.addr())) else { return };
+        // SAFETY: the server's promise: an open table of the built-in's.
+        let of = unsafe { &*table };
+        // One that is disabled loses what it has counted, as in the built-in.
+        if of.io_enabled.load(Relaxed) | of.lock_enabled.load(Relaxed) != 0 {
             ENGINE.close_table(known);
+        } else {
+            ENGINE.discard_table(known);
         }
     });
     // SAFETY: the function's own type and argument.

@@ -25,8 +25,8 @@ pub(super) const EVIDENCE: [Evidence; 18] = [
         ],
         448,
     ),
-    // 0x228(%r8): a file's sums, of which reads are at 8, writes at 0x30, others at 0x58; a locker's operation,
-    // file, instrument and thread; 4: it is an event.
+    // 0x228(%r8): a file's sums, of which reads are at 8, writes at 0x30, others at 0x58; a locker's
+    // operation, file, instrument and thread; 4: it is an event.
     (
         c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm",
         &[
