@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use super::{COLUMNS, History, TABLE};
+use super::{COLUMNS, History, RUNNING, TABLE};
 use crate::ash::columns::{DIGESTS, STATUS};
 use crate::ash::file;
 use crate::snapshot::{Error, Head, Snapshot, Table, Value};
@@ -51,12 +51,15 @@ pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Re
             rows.add(&(&places[..], row));
             false
         }
-        _ if [TABLE, DIGESTS, STATUS].contains(&head.table.as_str()) => true,
+        _ if [TABLE, DIGESTS, RUNNING, STATUS].contains(&head.table.as_str()) => true,
         row => wanted(head, row),
     })?;
     drop(filling);
-    for (schema, digest, text) in texts(&snapshot) {
-        history.name_digest(schema, digest, text);
+    // A statement that is still in progress may have no summary yet.
+    for (table, schema) in [(RUNNING, "CURRENT_SCHEMA"), (DIGESTS, "SCHEMA_NAME")] {
+        for (schema, digest, text) in texts(&snapshot, table, schema) {
+            history.name_digest(schema, digest, text);
+        }
     }
     let mut recorded = Recorded { snapshot, history };
     recorded.history.processors = recorded.status("processors");
@@ -67,10 +70,10 @@ fn place(head: &Head, column: &str) -> Option<usize> {
     head.columns.iter().position(|it| it.name.eq_ignore_ascii_case(column))
 }
 
-/// Returns schema, digest and text of every digest that has a text.
-fn texts(snapshot: &Snapshot) -> Vec<(Option<&str>, &str, &str)> {
-    let Some(table) = snapshot.table(DIGESTS) else { return vec![] };
-    let [schema, digest, text] = ["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT"].map(|column| table.place(column));
+/// Returns schema, digest and text of every digest that has a text in a table.
+fn texts<'s>(snapshot: &'s Snapshot, table: &str, schema: &str) -> Vec<(Option<&'s str>, &'s str, &'s str)> {
+    let Some(table) = snapshot.table(table) else { return vec![] };
+    let [schema, digest, text] = [schema, "DIGEST", "DIGEST_TEXT"].map(|column| table.place(column));
     let of = |row: &[Value], at: Option<usize>| at.filter(|at| *at < row.len());
     table
         .rows
