@@ -1,5 +1,5 @@
 //! Files in which the kernel tells of threads. They stay open while they are read at one sample after the
-//! other, because opening one takes ten times as long as reading it.
+//! other, because opening one takes several times as long as reading it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
