@@ -59,8 +59,8 @@ fn through_kernel(address: usize, to: &mut [u8]) -> Option<usize> {
     usize::try_from(copied).ok()
 }
 
-/// Copies memory at two addresses, first the one and then the other, mostly in one call of the system. Returns
-/// `None` if not all of it is mapped.
+/// Copies memory at two addresses, first the one and then the other, mostly in one call of the system.
+/// Returns `None` if not all of it is mapped.
 pub(crate) fn two<const N: usize, const M: usize>(first: usize, second: usize) -> Option<([u8; N], [u8; M])> {
     let (mut one, mut other) = ([0; N], [0; M]);
     if first != 0 && second != 0 && ALLOWED.load(Relaxed) {
@@ -68,8 +68,8 @@ pub(crate) fn two<const N: usize, const M: usize>(first: usize, second: usize) -
         let local = [local(&mut one), local(&mut other)];
         let remote = |at: usize, len: usize| libc::iovec { iov_base: at as *mut _, iov_len: len };
         let remote = [remote(first, N), remote(second, M)];
-        // SAFETY: the local vectors are buffers of ours, as long as they say; the kernel only reads the remote
-        // ones, and checks them.
+        // SAFETY: the local vectors are buffers of ours, as long as they say; the kernel only reads the
+        // remote ones, and checks them.
         let copied =
             unsafe { libc::process_vm_readv(libc::getpid(), local.as_ptr(), 2, remote.as_ptr(), 2, 0) };
         if usize::try_from(copied) == Ok(N + M) {

@@ -26,7 +26,8 @@ const STEPS: [u64; 20] = [
     7_200_000_000,
 ];
 
-/// The longest time that a row stands for, in microseconds: the longest interval, and how late a sample may be.
+/// The longest time that a row stands for, in microseconds: the longest interval, and how late a sample may
+/// be.
 const LONGEST: u64 = 70_000_000;
 
 /// Returns the least round length, in microseconds, of which `length` has at most `most`.
@@ -57,8 +58,8 @@ impl Column {
 impl History {
     /// Returns the columns of a stretch, each of so many microseconds, from its beginning.
     ///
-    /// The time of a row is that before its sample, so it may be in several columns. What of it lies outside the
-    /// stretch is left out; a sample right after the stretch has some of the last column.
+    /// The time of a row is that before its sample, so it may be in several columns. What of it lies outside
+    /// the stretch is left out; a sample right after the stretch has some of the last column.
     #[must_use]
     pub fn columns(&self, stretch: Stretch, each: u64) -> Vec<Column> {
         let each = each.max(1);

@@ -45,8 +45,8 @@ impl Reader {
         Ok(Some(history))
     }
 
-    /// Adds the texts of digests that have not been returned yet. Of a statement that has not ended once, it is
-    /// known while the statement is in progress.
+    /// Adds the texts of digests that have not been returned yet. Of a statement that has not ended once, it
+    /// is known while the statement is in progress.
     fn name_digests(&mut self, history: &mut History) -> Result<(), Error> {
         for (table, schema) in [(DIGESTS.table, "SCHEMA_NAME"), (RUNNING, "CURRENT_SCHEMA")] {
             let is_new = |(schema, digest): &(Option<&str>, &str)| {
