@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use mysql::prelude::Queryable;
 use tare_outlets::report::{self, Report, When};
-use tare_outlets::sessions::{History, Moment, Sums, TABLE};
+use tare_outlets::sessions::{History, Moment, RUNNING, Sums, TABLE};
 use tare_outlets::snapshot::{self, Choice, Target};
 use tare_outlets::top::look::{Ask, View};
 use tare_outlets::top::once;
@@ -109,7 +109,7 @@ fn top_shows_what_happened_before_it_was_started() {
 }
 
 fn snapshot(address: &Address, path: &Path, from: Option<&str>) {
-    let tables = [TABLE, "events_statements_summary_by_digest", "tare_status"].map(str::to_owned);
+    let tables = [TABLE, RUNNING, "events_statements_summary_by_digest", "tare_status"].map(str::to_owned);
     let choice = Choice { tables: tables.into(), text: false };
     let mut source = Source::open(address.clone()).expect("a server");
     let header = snapshot::header(&mut source, &choice).expect("a header");
@@ -154,4 +154,39 @@ fn snapshots_have_all_of_it_or_what_is_new() {
         assert!(all(&both).us >= all(&file.history).us, "{way}");
         holds(&all(&both), holder, &way);
     }
+}
+
+#[test]
+fn a_statement_that_has_not_ended_once_has_its_text() {
+    let _turn = tare_testkit::turn();
+    let server = start();
+    let mut sleeper = server.client().expect("a client");
+    let id = sleeper.connection_id();
+    let mut admin = server.client().expect("a client");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::thread::scope(|scope| {
+        // Killed at the end.
+        scope.spawn(|| drop(sleeper.query_drop("SELECT SLEEP(600), 'never before'")));
+        let count = format!("SELECT COUNT(*) FROM performance_schema.{TABLE} WHERE WAIT_CLASS = 'SLEEP'");
+        eventually("rows of its sleep", LIMIT, || {
+            admin.query_first::<u64, _>(&count).ok().flatten() >= Some(20)
+        });
+        for (at, address) in addresses(&server).iter().enumerate() {
+            let mut reader = Reader::open(address.clone()).expect("a reader");
+            let look = reader.look(&Ask { view: View::Statements, about: None }).expect("a look");
+            let path = folder.path().join(format!("{at}.jsonl"));
+            snapshot(address, &path, None);
+            let file = report::read(&path).expect("a snapshot").history;
+            for (way, history) in [("live", look.history.expect("a history")), ("file", file)] {
+                let sums = all(&history);
+                let text = sums.statements.iter().max_by_key(|it| it.us).and_then(|it| it.text.clone());
+                assert_eq!(
+                    text.as_deref().map(str::trim_end),
+                    Some("SELECT `SLEEP` (?) , ?"),
+                    "{way} {address}"
+                );
+            }
+        }
+        admin.query_drop(format!("KILL {id}")).expect("it ends");
+    });
 }

@@ -23,6 +23,11 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// Factor for a program such as valgrind, under which a server is some forty times slower.
 const UNDER: u32 = 5;
 
+/// Returns whether `scripts/valgrind.sh` runs the tests: its server starts under valgrind.
+pub fn is_under_valgrind() -> bool {
+    std::env::var_os("TARE_VALGRIND_LOGS").is_some()
+}
+
 /// The settings of a server's start.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -145,7 +150,8 @@ impl Server {
     }
 
     fn limit(&self) -> Duration {
-        LIMIT * if self.settings.under.is_empty() { 1 } else { UNDER }
+        let is_slow = !self.settings.under.is_empty() || is_under_valgrind();
+        LIMIT * if is_slow { UNDER } else { 1 }
     }
 
     fn command(&self) -> Result<Command> {

@@ -31,6 +31,8 @@ pub struct Sampler {
     background: HashMap<u64, Background>,
     /// Digest of each thread's statement at the last sample, by EVENT_ID and start.
     digests: Digests,
+    /// The maps of the sample before that one, for their memory.
+    spare: (HashMap<u64, Background>, Digests),
 }
 
 /// A background thread at a sample.
@@ -78,6 +80,9 @@ impl Engine {
         let scale = Scale::of(self);
         let (now, usual) = (ticks(), u64::try_from(interval.as_micros()).unwrap_or(u64::MAX));
         let since = sampler.last.replace(now).map(|last| us(scale, now.saturating_sub(last)));
+        let (mut background, mut digests) = std::mem::take(&mut sampler.spare);
+        background.clear();
+        digests.clear();
         let mut sample = Sample {
             engine: self,
             judge: Judge {
@@ -88,8 +93,8 @@ impl Engine {
             },
             names: &mut sampler.names,
             before: (&sampler.background, &sampler.digests),
-            background: HashMap::new(),
-            digests: HashMap::new(),
+            background,
+            digests,
             scale,
             time_us: wall_us(),
             row_us: since.filter(|since| *since <= usual.saturating_add(LATE_US)).unwrap_or(usual),
@@ -97,7 +102,8 @@ impl Engine {
         let live = self.slabs().filter(|thread| thread.alive.load(Acquire) == 1);
         let count = live.filter(|thread| sample.take(thread)).count();
         let Sample { background, digests, .. } = sample;
-        (sampler.background, sampler.digests) = (background, digests);
+        sampler.spare.0 = std::mem::replace(&mut sampler.background, background);
+        sampler.spare.1 = std::mem::replace(&mut sampler.digests, digests);
         self.active.count_sample();
         count
     }
@@ -128,7 +134,8 @@ impl Sample<'_> {
         if !works && is_session && command.is_none_or(|it| host.is_idle_command(it)) {
             return None;
         }
-        let cpu = self.judge.scheduler.cpu_time(thread.os_id.load(Relaxed));
+        // Most background threads sleep.
+        let in_background = if works { None } else { Some(self.background(id, thread)?) };
         // A statement first: it may have ended when it is known what the thread waits for.
         let statements = if works { self.engine.statements_in_progress(thread) } else { Vec::new() };
         let statement = Statement {
@@ -136,15 +143,14 @@ impl Sample<'_> {
             digest: self.digest(id, thread, &statements),
             transaction: self.engine.transaction_in_progress(thread),
         };
-        let doing = match works {
-            true => self.judge.working(Working { thread, statements: &statements }, cpu),
-            false => self.background(id, thread, cpu)?,
-        };
+        let working = Working { thread, statements: &statements };
+        let doing = in_background.unwrap_or_else(|| self.judge.working(working));
         Some(Record { thread_id: id, ..self.begun(thread, &statement, &doing) })
     }
 
     /// Returns what a background thread does; `None`: it sleeps.
-    fn background(&mut self, id: u64, thread: &'static Thread, cpu: Option<Duration>) -> Option<Doing> {
+    fn background(&mut self, id: u64, thread: &'static Thread) -> Option<Doing> {
+        let cpu = self.judge.scheduler.cpu_time(thread.os_id.load(Relaxed));
         let before = self.before.0.get(&id).copied();
         let sleeps_still = before.is_some_and(|before| before.slept && cpu == Some(before.cpu));
         let judge = &mut self.judge;

@@ -60,11 +60,22 @@ impl Working<'_> {
         engine.is_still_in(self.thread, self.statements)
     }
 
-    /// Returns what the thread has noted in the same statement; `None`: it is in another one.
-    fn notes(self, engine: &Engine) -> Option<Notes> {
-        let notes =
-            Notes { waits: engine.waits_in_progress(self.thread), stage: engine.stage_of(self.thread) };
+    /// Returns the waits that the thread has noted in the same statement; `None`: it is in another one.
+    fn waits(self, engine: &Engine) -> Option<Vec<WaitEvent>> {
+        let waits = engine.waits_in_progress(self.thread);
+        self.is_still(engine).then_some(waits)
+    }
+
+    /// Adds the stage to waits that were noted in the same statement; `None`: it is in another one.
+    fn notes(self, engine: &Engine, waits: Vec<WaitEvent>) -> Option<Notes> {
+        // The host may have to ask the operating system for it.
+        let notes = Notes { waits, stage: engine.stage_of(self.thread) };
         self.is_still(engine).then_some(notes)
+    }
+
+    /// Returns what the thread has noted by now in the same statement; `None`: it is in another one.
+    fn notes_now(self, engine: &Engine) -> Option<Notes> {
+        self.notes(engine, engine.waits_in_progress(self.thread))
     }
 }
 
@@ -89,34 +100,55 @@ pub(super) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns what a thread does that is in the middle of a statement. `cpu` is the CPU time it had used a
-    /// moment ago. A thread that has got to another statement since runs.
-    pub(super) fn working(&mut self, working: Working<'_>, cpu: Option<Duration>) -> Doing {
-        let moved_on = || Doing::running(SessionState::OnCpu, 0);
-        let Some(notes) = working.notes(self.engine) else { return moved_on() };
-        if let Some(wait) = waited_for(self.engine, &notes.waits) {
-            return self.noted(working, wait, notes.stage);
+    /// Returns what a thread does that is in the middle of a statement. A thread that has got to another
+    /// statement meanwhile runs.
+    pub(super) fn working(&mut self, working: Working<'_>) -> Doing {
+        self.still_working(working).unwrap_or_else(|| Doing::running(SessionState::OnCpu, 0))
+    }
+
+    /// Returns what a thread does that is in the middle of a statement; `None`: it is in another one. Most of
+    /// what this takes are calls of the operating system.
+    fn still_working(&mut self, working: Working<'_>) -> Option<Doing> {
+        let waits = working.waits(self.engine)?;
+        if let Some(wait) = waited_for(self.engine, &waits) {
+            let stage = working.notes(self.engine, waits)?.stage;
+            return Some(self.noted(working, wait, stage));
         }
-        let accessed = notes.waits.last().cloned();
         let os_id = working.thread.os_id.load(Relaxed);
-        let runs = |state| Doing { noted: accessed.clone(), ..Doing::running(state, notes.stage) };
-        if cpu.is_none() || self.scheduler.cpu_time(os_id) != cpu {
-            return runs(SessionState::OnCpu);
-        }
-        if let Some(waits) = self.row_lock(working, &notes, false) {
-            return waits;
-        }
+        let before = self.scheduler.cpu_time(os_id);
         let class = match self.scheduler.state(os_id) {
             Some(ThreadState::Waits(class)) => class,
-            Some(ThreadState::Ready) => return runs(SessionState::Runnable),
-            None => return runs(SessionState::OnCpu),
+            state => return self.ready(working, waits, before, state),
         };
         // It may have begun to wait since.
-        let Some(notes) = working.notes(self.engine) else { return moved_on() };
+        let notes = working.notes_now(self.engine)?;
         if let Some(wait) = waited_for(self.engine, &notes.waits) {
-            return self.noted(working, wait, notes.stage);
+            return Some(self.noted(working, wait, notes.stage));
         }
-        self.row_lock(working, &notes, true).unwrap_or_else(|| self.unnoted(working, notes, class))
+        Some(self.row_lock(working, &notes, true).unwrap_or_else(|| self.unnoted(working, notes, class)))
+    }
+
+    /// Returns what a thread does that is ready to run, or whose state is unknown. `before` is the CPU time
+    /// that it had used before the operating system was asked for its state: if it has used more since, it
+    /// runs.
+    fn ready(
+        &mut self,
+        working: Working<'_>,
+        waits: Vec<WaitEvent>,
+        before: Option<Duration>,
+        state: Option<ThreadState>,
+    ) -> Option<Doing> {
+        let runs = before.is_none() || self.scheduler.cpu_time(working.thread.os_id.load(Relaxed)) != before;
+        let notes = working.notes(self.engine, waits)?;
+        let state = match state {
+            _ if runs => SessionState::OnCpu,
+            Some(_) => SessionState::Runnable,
+            None => match self.row_lock(working, &notes, false) {
+                Some(waits) => return Some(waits),
+                None => SessionState::OnCpu,
+            },
+        };
+        Some(Doing { noted: notes.waits.last().cloned(), ..Doing::running(state, notes.stage) })
     }
 
     /// Returns what a background thread does; `None`: it sleeps. `cpu` is the CPU time it had used at the
@@ -181,8 +213,8 @@ impl Judge<'_> {
         // While it waits for a holder, that keeps its session. Once it has got the lock, the holder may be
         // another one.
         let blocker = blocker.filter(|_| host.row_lock_wait(session, does_wait) == Some(wait));
-        let now = working.notes(self.engine)?;
-        let accessed = notes.waits.last().filter(|it| now.waits.last().is_some_and(|now| now.id == it.id));
+        let now = working.waits(self.engine)?;
+        let accessed = notes.waits.last().filter(|it| now.last().is_some_and(|now| now.id == it.id));
         let object = accessed
             .map(|it| self.engine.object_name(self.engine.registry.kind(it.class), it.object, it.index));
         let noted = accessed.cloned();

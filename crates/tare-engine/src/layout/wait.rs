@@ -488,6 +488,19 @@ pub(crate) fn decode(mut words: &[u64], mut each: impl FnMut(WaitEvent)) {
     }
 }
 
+/// Returns whether the last record before word `next` of a block may be an unfinished leaf. What it says is
+/// only certain of the words of one that is none.
+pub(crate) fn may_last(words: &[AtomicU64], next: usize) -> bool {
+    let begins = |len: usize, amount: u64| {
+        let word = next.checked_sub(len).and_then(|at| words.get(at));
+        word.is_some_and(|word| {
+            let word = word.load(Acquire);
+            kind(word) == LASTING && word & LEAF_AMOUNT == amount
+        })
+    };
+    begins(3, 0) || begins(4, LEAF_AMOUNT)
+}
+
 /// Returns an unfinished leaf, given its first three words.
 fn read_leaf([word, source, object]: [u64; 3], marks: &Marks) -> WaitEvent {
     let common = common(word);

@@ -53,6 +53,18 @@ impl<F: FnOnce()> Scheduler for Meanwhile<F> {
     }
 }
 
+/// A kernel that must not be asked.
+struct Unasked;
+
+impl Scheduler for Unasked {
+    fn cpu_time(&mut self, _: u64) -> Option<Duration> {
+        panic!("asked for a CPU time");
+    }
+    fn state(&mut self, _: u64) -> Option<ThreadState> {
+        panic!("asked for a state");
+    }
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn rig() -> Rig {
@@ -137,6 +149,10 @@ fn the_kernel_says_whether_it_runs() {
         }
         let row = only(rig, Kernel { cpu: Cell::new((1, 0)), state: None });
         assert_eq!(row.state, SessionState::OnCpu, "nobody knows");
+        let row = only(rig, Kernel { cpu: Cell::new((1, 1)), state: Some(ThreadState::Ready) });
+        assert_eq!(row.state, SessionState::OnCpu, "it has used a processor meanwhile");
+        let row = only(rig, Kernel { cpu: Cell::new((1, 1)), state: Some(ThreadState::Waits(None)) });
+        assert_eq!(row.state, SessionState::Waiting, "it ran until then");
     });
 }
 
@@ -182,6 +198,24 @@ fn a_wait_says_what_it_is_for_and_who_has_it() {
         let wait = rig.start_synch_wait(mutex, operation::MUTEX, here()).expect("on");
         assert_eq!(only(rig, Kernel::in_state(ThreadState::Waits(None))).blocking_thread_id, None);
         rig.end_synch_wait(&wait);
+    });
+}
+
+#[test]
+fn the_kernel_is_not_asked_about_who_is_idle_or_in_a_known_wait() {
+    let rig = rig();
+    rig.connect();
+    assert_eq!(sampled(rig, &mut Sampler::default(), Unasked), []);
+    let mutex = rig.init_synch(rig.class.mutex, 0x1000).expect("memory");
+    rig.statement(rig.class.statement, "SELECT 1", |_| {
+        let wait = rig.start_synch_wait(mutex, operation::MUTEX, here()).expect("on");
+        assert_eq!(only(rig, Unasked).class, WaitClass::Mutex);
+        rig.end_synch_wait(&wait);
+        let file = WaitObject::new(0x1234, operation::FILE);
+        let wait = rig.start_wait(rig.class.file, file, here()).expect("on");
+        assert_eq!(only(rig, Unasked).class, WaitClass::File);
+        rig.end_wait(&wait, 1, None);
+        assert_eq!(only(rig, Kernel::running()).class, WaitClass::Cpu, "both are over");
     });
 }
 

@@ -7,6 +7,7 @@
 //! [`Engine::sample_active`]: tare_engine::Engine::sample_active
 
 mod scheduler;
+mod thread_files;
 
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -89,6 +90,7 @@ fn sample(clocks: Clocks) {
     let mut due = Instant::now();
     while let Some(interval) = next(&mut due) {
         ENGINE.sample_active(&mut sampler, &mut kernel, interval);
+        kernel.end_sample();
         shared().cpu = (clocks.own)();
     }
 }

@@ -1,12 +1,11 @@
 //! The kernel's answers to the sampler: which threads of the server run, and in which call the others wait.
 
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read;
 use std::time::Duration;
 
 use tare_engine::snapshot::WaitClass;
 use tare_engine::{Scheduler, ThreadState};
+
+use super::thread_files::ThreadFiles;
 
 /// A function that returns the CPU time that a thread of this process has used, by its THREAD_OS_ID.
 pub(crate) type ThreadClock = fn(u64) -> Option<Duration>;
@@ -14,7 +13,10 @@ pub(crate) type ThreadClock = fn(u64) -> Option<Duration>;
 /// The kernel of this machine.
 pub(super) struct Kernel {
     clock: ThreadClock,
-    path: String,
+    /// The call that a thread is in.
+    calls: ThreadFiles,
+    /// What a thread does, as a letter.
+    stats: ThreadFiles,
     /// Whether the kernel tells in which call a thread waits; it may not tell a process that has changed its
     /// user.
     tells_calls: bool,
@@ -22,27 +24,26 @@ pub(super) struct Kernel {
 
 impl Kernel {
     pub(super) fn new(clock: ThreadClock) -> Kernel {
-        Kernel { clock, path: String::new(), tells_calls: true }
+        let (calls, stats) = (ThreadFiles::new("syscall"), ThreadFiles::new("stat"));
+        Kernel { clock, calls, stats, tells_calls: true }
     }
 
-    /// Reads a file about a thread of this process.
-    fn read<'b>(&mut self, os_id: u64, name: &str, to: &'b mut [u8]) -> std::io::Result<&'b [u8]> {
-        self.path.clear();
-        let _written = write!(self.path, "/proc/self/task/{os_id}/{name}");
-        let len = File::open(&self.path)?.read(to)?;
-        Ok(&to[..len])
+    /// Ends a sample: gives back what is not needed any more.
+    pub(super) fn end_sample(&mut self) {
+        self.calls.end_sample();
+        self.stats.end_sample();
     }
 
     /// Returns the state of a thread by the call that it is in. `Err`: the kernel does not tell.
     fn by_call(&mut self, os_id: u64) -> std::io::Result<Option<ThreadState>> {
         let mut text = [0; 256];
-        Ok(std::str::from_utf8(self.read(os_id, "syscall", &mut text)?).ok().and_then(state_of_call))
+        Ok(std::str::from_utf8(self.calls.read(os_id, &mut text)?).ok().and_then(state_of_call))
     }
 
     /// Returns the state of a thread, and not in which call it waits.
     fn by_letter(&mut self, os_id: u64) -> Option<ThreadState> {
         let mut text = [0; 128];
-        Some(match letter_of(self.read(os_id, "stat", &mut text).ok()?)? {
+        Some(match letter_of(self.stats.read(os_id, &mut text).ok()?)? {
             b'R' => ThreadState::Ready,
             // It waits for a disk, mostly.
             b'D' => ThreadState::Waits(Some(WaitClass::File)),
@@ -60,8 +61,8 @@ impl Scheduler for Kernel {
         if self.tells_calls {
             match self.by_call(os_id) {
                 Ok(state) => return state,
-                // A thread that has ended says nothing about others.
-                Err(error) if is_gone(&error) => return None,
+                // A thread that has ended says nothing about others, nor does a process with too many files.
+                Err(error) if passes(&error) => return None,
                 Err(_) => self.tells_calls = false,
             }
         }
@@ -69,8 +70,10 @@ impl Scheduler for Kernel {
     }
 }
 
-fn is_gone(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+/// Returns whether another thread, or the same one later, may be told of all the same.
+fn passes(error: &std::io::Error) -> bool {
+    let passing = [libc::ENOENT, libc::ESRCH, libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EINTR];
+    error.raw_os_error().is_some_and(|error| passing.contains(&error))
 }
 
 /// Returns the state in the text of `stat`: the letter behind the name, which may contain anything.
@@ -148,6 +151,13 @@ mod tests {
         assert_eq!(of(-1), Some(ThreadState::Waits(Some(WaitClass::File))), "a page that is read");
         assert_eq!(state_of_call("running\n"), Some(ThreadState::Ready));
         assert_eq!((state_of_call(""), state_of_call("idle")), (None, None));
+    }
+
+    #[test]
+    fn a_server_without_a_free_file_is_asked_again() {
+        let of = |error| passes(&std::io::Error::from_raw_os_error(error));
+        assert!(of(libc::EMFILE) && of(libc::ESRCH) && of(libc::ENOENT));
+        assert!(!of(libc::EACCES) && !of(libc::EPERM));
     }
 
     #[test]

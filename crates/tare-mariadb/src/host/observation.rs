@@ -59,6 +59,27 @@ fn through_kernel(address: usize, to: &mut [u8]) -> Option<usize> {
     usize::try_from(copied).ok()
 }
 
+/// Copies memory at two addresses, first the one and then the other, mostly in one call of the system.
+/// Returns `None` if not all of it is mapped.
+pub(crate) fn two<const N: usize, const M: usize>(first: usize, second: usize) -> Option<([u8; N], [u8; M])> {
+    let (mut one, mut other) = ([0; N], [0; M]);
+    if first != 0 && second != 0 && ALLOWED.load(Relaxed) {
+        let local = |to: &mut [u8]| libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+        let local = [local(&mut one), local(&mut other)];
+        let remote = |at: usize, len: usize| libc::iovec { iov_base: at as *mut _, iov_len: len };
+        let remote = [remote(first, N), remote(second, M)];
+        // SAFETY: the local vectors are buffers of ours, as long as they say; the kernel only reads the
+        // remote ones, and checks them.
+        let copied =
+            unsafe { libc::process_vm_readv(libc::getpid(), local.as_ptr(), 2, remote.as_ptr(), 2, 0) };
+        if usize::try_from(copied) == Ok(N + M) {
+            return Some((one, other));
+        }
+    }
+    // What is refused, or not mapped, is found out in single steps.
+    Some((bytes(first)?, bytes(second)?))
+}
+
 fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
@@ -169,6 +190,17 @@ mod tests {
         }
         assert_eq!(copy(edge() + PAGE - 8, &mut [0; 16]), 8, "up to the end");
         assert_eq!(copy(0, &mut [0; 16]), 0);
+    }
+
+    #[test]
+    fn two_places_are_copied_if_both_are_mapped() {
+        let (edge, other) = (edge(), 42_u64);
+        let at = std::ptr::from_ref(&other).addr();
+        assert_eq!(two::<16, 8>(edge, at), Some(([7; 16], other.to_le_bytes())));
+        assert_eq!(two::<8, 16>(at, edge + PAGE - 16), Some((other.to_le_bytes(), [7; 16])));
+        for (first, second) in [(edge + PAGE - 8, at), (at, edge + PAGE), (0, at), (at, 16)] {
+            assert_eq!(two::<16, 8>(first, second), None);
+        }
     }
 
     #[test]

@@ -197,6 +197,11 @@ pub(crate) fn number(session: u64) -> Option<u64> {
     word(place).filter(|number| *number != 0)
 }
 
+/// Returns the offset of its number in a session.
+pub(super) fn number_place() -> Option<usize> {
+    layout().ok().map(|layout| layout.id)
+}
+
 /// Returns whether it is still that session.
 pub(super) fn is(session: Session) -> bool {
     layout().is_ok_and(|layout| layout.is(session))

@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use tare_engine::StagedSession;
+use tare_engine::{Session, StagedSession};
 
 use super::observation::{self, field, pointer};
 use super::{code, session};
@@ -34,11 +34,23 @@ impl StageLayout {
 
     /// Reads the key of the stage of the session at an address; 0 if it is in none.
     fn key(&self, session: usize) -> Option<u32> {
-        let stage = observation::bytes::<16>(session.checked_add(self.stage)?)?;
-        // An idle session still has the key of its last stage.
-        let is_shown = field(&stage, 0)? != 0;
-        Some(if is_shown { field(&stage, 8)? as u32 } else { 0 })
+        key(&observation::bytes(session.checked_add(self.stage)?)?)
     }
+
+    /// Reads the key of the stage of a session, and then whether it still is that session.
+    fn key_of(&self, session: Session) -> Option<u32> {
+        let thd = usize::try_from(session.handle).ok()?;
+        let number = thd.checked_add(session::number_place()?)?;
+        let (stage, number) = observation::two(thd.checked_add(self.stage)?, number)?;
+        if u64::from_le_bytes(number) == session.processlist_id { key(&stage) } else { None }
+    }
+}
+
+/// Returns the key in a copy of a stage's two members; 0: there is no stage.
+fn key(stage: &[u8; 16]) -> Option<u32> {
+    // An idle session still has the key of its last stage.
+    let is_shown = field(stage, 0)? != 0;
+    Some(if is_shown { field(stage, 8)? as u32 } else { 0 })
 }
 
 /// Returns whether the stage of sessions can be read.
@@ -51,10 +63,7 @@ pub(crate) fn is_known() -> bool {
 pub(crate) fn of(session: StagedSession) -> Option<u32> {
     let layout = layout()?;
     match session {
-        StagedSession::Named(session) => {
-            let key = layout.key(usize::try_from(session.handle).ok()?)?;
-            session::is(session).then_some(key)
-        }
+        StagedSession::Named(session) => layout.key_of(session),
         StagedSession::At(thread) => {
             let thread = usize::try_from(thread).ok()?;
             match pointer(thread.checked_add_signed(layout.session)?)? {

@@ -1,13 +1,13 @@
 //! The history that a server with tare keeps itself, read as it grows. The server is not sampled a second
 //! time.
 
-use std::collections::{BTreeMap, HashSet};
-use std::time::SystemTime;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, Instant, SystemTime};
 
 use humantime::format_rfc3339_micros;
 use tare_server::sql::{literal, literals};
 
-use super::columns::{COLUMNS, HISTORY, place};
+use super::columns::{COLUMNS, DIGESTS, HISTORY, place};
 use super::tools::Tools;
 use super::{AshError, Sample};
 use crate::snapshot::Value;
@@ -15,6 +15,18 @@ use crate::source::{Address, Error, Kind, Source};
 
 /// Most digests whose texts are asked for in one query.
 const MOST_DIGESTS: usize = 200;
+
+/// How often a server without a new row is asked whether it samples, at most.
+const ASK_HALT: Duration = Duration::from_secs(1);
+
+/// How long after an answer without its text a digest is asked for again.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+
+/// A digest whose text has been asked for.
+struct Asked {
+    /// When to ask again; `None`: the text is in the file.
+    again: Option<Instant>,
+}
 
 /// Time and THREAD_ID of a row.
 type RowKey = (String, u64);
@@ -40,10 +52,15 @@ pub(super) struct Copier {
     since: Option<Since>,
     /// Rows from before the server's clock was set back, whose time is yet to come.
     earlier: HashSet<RowKey>,
-    /// Lines for the user.
-    pub(super) notes: Vec<String>,
+    /// Time of the last row that was read, returned or not.
+    newest: Option<String>,
+    /// Whether the server is known to sample no more, and when it was asked last.
+    has_halted: bool,
+    asked_halt: Option<Instant>,
+    /// What has happened, for the user.
+    pub(super) events: Vec<String>,
     /// Digests whose texts have been asked for.
-    asked: HashSet<String>,
+    asked: HashMap<String, Asked>,
     /// Connections of tare's tools; over tare's socket there are none.
     tools: Option<Tools>,
 }
@@ -67,8 +84,11 @@ impl Copier {
             source,
             since: None,
             earlier: HashSet::new(),
-            notes: vec![],
-            asked: HashSet::new(),
+            newest: None,
+            has_halted: false,
+            asked_halt: None,
+            events: vec![],
+            asked: HashMap::new(),
             tools,
         };
         let rows = copier.source.rows(HISTORY, &["SAMPLE_TIME"], "ORDER BY `SAMPLE_TIME` DESC LIMIT 1")?;
@@ -106,7 +126,8 @@ impl Copier {
             }
             samples.entry(time).or_default().rows.push(row);
         }
-        if !is_last {
+        self.notice_halt(samples.last_key_value().map(|(time, _)| time.clone()))?;
+        if !is_last && !self.has_halted {
             // More rows of it may come.
             samples.pop_last();
         }
@@ -118,6 +139,43 @@ impl Copier {
         self.leave_out_tools(&mut samples)?;
         self.add_texts(&mut samples)?;
         Ok(samples)
+    }
+
+    /// Finds out whether the server samples no more, or again. `newest` is the time of the last row that has
+    /// not been returned; while there is a new one, it samples.
+    fn notice_halt(&mut self, newest: Option<String>) -> Result<(), Error> {
+        let grows = newest.is_some() && newest != self.newest;
+        self.newest = newest.or(self.newest.take());
+        if !grows && self.asked_halt.is_some_and(|asked| asked.elapsed() < ASK_HALT) {
+            return Ok(());
+        }
+        let halt = if grows { None } else { self.halt()? };
+        let address = self.source.address();
+        match &halt {
+            Some(why) if !self.has_halted => {
+                self.events.push(format!("{address}: {why}; nothing is recorded until it goes on"));
+            }
+            None if self.has_halted => self.events.push(format!("{address} keeps its history again")),
+            _ => {}
+        }
+        self.has_halted = halt.is_some();
+        Ok(())
+    }
+
+    /// Returns why the server does not sample; `None`: it does.
+    fn halt(&mut self) -> Result<Option<&'static str>, Error> {
+        self.asked_halt = Some(Instant::now());
+        let interval = self.status("ash_interval")?;
+        Ok(interval.and_then(|interval| match interval.as_str() {
+            "OFF" => Some(
+                "tare's history was switched off (to switch it on: UPDATE performance_schema.tare_status SET VALUE = '1s' \
+                 WHERE NAME = 'ash_interval')",
+            ),
+            off if off.starts_with("OFF") => {
+                Some("tare samples no more because of an internal error; the server's error log has it")
+            }
+            _ => None,
+        }))
     }
 
     /// Finds out whether the server's clock was set back. Then the samples that follow are earlier than those
@@ -134,7 +192,7 @@ impl Copier {
         let rows: Vec<RowKey> =
             rows.iter().map(|row| key(&row.text(0).unwrap_or_default(), row.number(1))).collect();
         let (since, earlier) = set_back(&rows, before, &now);
-        self.notes.push(format!(
+        self.events.push(format!(
             "the clock of {} was set back: after {before} UTC it is {} UTC; the history goes on with that time",
             self.source.address(),
             since.time
@@ -156,24 +214,33 @@ impl Copier {
         Ok(())
     }
 
-    /// Adds the texts of digests that have not been asked for.
+    /// Adds the texts of digests that are not in the file yet. Of a statement that has not ended once, it is
+    /// known while the statement is in progress.
     fn add_texts(&mut self, samples: &mut [Sample]) -> Result<(), Error> {
         let digest = |row: &Vec<Value>| row[place("DIGEST")].text().map(str::to_owned);
-        let mut unknown: Vec<String> = vec![];
+        let (now, mut unknown) = (Instant::now(), vec![]);
         for digest in samples.iter().flat_map(|sample| sample.rows.iter().filter_map(digest)) {
-            if unknown.len() < MOST_DIGESTS && self.asked.insert(digest.clone()) {
+            let is_due = |asked: &Asked| asked.again.is_some_and(|again| again <= now);
+            if unknown.len() < MOST_DIGESTS && self.asked.get(&digest).is_none_or(is_due) {
+                self.asked.insert(digest.clone(), Asked { again: Some(now + ASK_AGAIN) });
                 unknown.push(digest);
             }
         }
-        if unknown.is_empty() {
-            return Ok(());
-        }
-        let filter = format!("WHERE `DIGEST` IN ({})", literals(&unknown));
-        let columns = ["DIGEST", "DIGEST_TEXT"];
-        let rows = self.source.rows("events_statements_summary_by_digest", &columns, &filter)?;
-        let texts = rows.iter().filter_map(|row| Some((row.text(0)?, row.text(1)?)));
-        if let Some(sample) = samples.first_mut() {
-            sample.texts.extend(texts);
+        for table in [DIGESTS, "events_statements_current"] {
+            if unknown.is_empty() {
+                break;
+            }
+            let filter = format!("WHERE `DIGEST` IN ({})", literals(&unknown));
+            let rows = self.source.rows(table, &["DIGEST", "DIGEST_TEXT"], &filter)?;
+            let texts: Vec<(String, String)> =
+                rows.iter().filter_map(|row| Some((row.text(0)?, row.text(1)?))).collect();
+            for (digest, _) in &texts {
+                self.asked.insert(digest.clone(), Asked { again: None });
+                unknown.retain(|it| it != digest);
+            }
+            if let Some(sample) = samples.first_mut() {
+                sample.texts.extend(texts);
+            }
         }
         Ok(())
     }

@@ -185,6 +185,7 @@ impl Recorder<'_> {
             for sample in session.samples(is_over)? {
                 self.writer.write(&sample);
             }
+            session.events().iter().for_each(|event| self.control.tell(event));
             for note in session.notes() {
                 if self.said.insert(note.clone()) {
                     self.control.tell(&note);

@@ -67,11 +67,19 @@ impl Session {
         }
     }
 
-    /// Returns lines for the user that have not been returned yet.
+    /// Returns lines for the user about what is missing, which have not been returned yet.
     pub(super) fn notes(&mut self) -> Vec<String> {
         match &mut self.feed {
             Feed::Sampler(sampler) => sampler.notes(),
-            Feed::Copier(copier) => std::mem::take(&mut copier.notes),
+            Feed::Copier(_) => vec![],
+        }
+    }
+
+    /// Returns lines for the user about what has happened since the last call.
+    pub(super) fn events(&mut self) -> Vec<String> {
+        match &mut self.feed {
+            Feed::Sampler(_) => vec![],
+            Feed::Copier(copier) => std::mem::take(&mut copier.events),
         }
     }
 

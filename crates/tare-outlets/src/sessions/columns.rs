@@ -26,6 +26,10 @@ const STEPS: [u64; 20] = [
     7_200_000_000,
 ];
 
+/// The longest time that a row stands for, in microseconds: the longest interval, and how late a sample may
+/// be.
+const LONGEST: u64 = 70_000_000;
+
 /// Returns the least round length, in microseconds, of which `length` has at most `most`.
 #[must_use]
 pub fn step(length: u64, most: u64) -> u64 {
@@ -54,9 +58,8 @@ impl Column {
 impl History {
     /// Returns the columns of a stretch, each of so many microseconds, from its beginning.
     ///
-    /// The time of a row is that before its sample. If it is longer than a column, it is in all columns that
-    /// it covers. What lies before the stretch counts for its first column, so that the sum of all columns is
-    /// that of the rows.
+    /// The time of a row is that before its sample, so it may be in several columns. What of it lies outside
+    /// the stretch is left out; a sample right after the stretch has some of the last column.
     #[must_use]
     pub fn columns(&self, stretch: Stretch, each: u64) -> Vec<Column> {
         let each = each.max(1);
@@ -68,17 +71,15 @@ impl History {
         };
         let mut columns: Vec<Column> = (0..count).map(of).collect();
         let place = |at: u64| usize::try_from((at - stretch.from) / each).unwrap_or(usize::MAX);
-        for row in self.rows_of(stretch) {
-            let mut left = row.us;
-            // From the last column backwards.
-            for at in (0..=place(row.at)).rev() {
-                let begin = columns[at].stretch.from;
-                let part = if at == 0 { left } else { left.min(row.at.min(columns[at].stretch.to) - begin) };
-                columns[at].times[row.group] += part;
-                left -= part;
-                if left == 0 {
-                    break;
-                }
+        for row in self.rows_of(Stretch { to: stretch.to.saturating_add(LONGEST), ..stretch }) {
+            // A stretch ends behind its last sample.
+            let (from, to) = (row.at.saturating_sub(row.us).max(stretch.from), row.at.min(stretch.to));
+            if from >= to {
+                continue;
+            }
+            for column in &mut columns[place(from)..=place(to - 1)] {
+                let Stretch { from: begin, to: end } = column.stretch;
+                column.times[row.group] += to.min(end) - from.max(begin);
             }
         }
         columns
@@ -128,6 +129,21 @@ mod tests {
         let other: Vec<u64> = columns.iter().map(|column| column.times[6]).collect();
         assert_eq!(other.iter().sum::<u64>(), 25 * SECOND);
         assert_eq!(other[4], 10 * SECOND, "{other:?}");
+    }
+
+    #[test]
+    fn a_stretch_has_the_time_in_it_and_no_more() {
+        let mut history = History::default();
+        // Two sessions, always.
+        history.extend((1..60).flat_map(|second| [1, 2].map(|thread| row(second, thread, "CPU", &[]))));
+        let at = |time| microseconds(time).expect("a time");
+        let stretch =
+            Stretch { from: at("2026-01-02 03:00:10.900000"), to: at("2026-01-02 03:00:20.300000") };
+        for each in [SECOND / 2, SECOND, 3 * SECOND] {
+            for column in history.columns(stretch, each) {
+                assert!((column.sessions()[0] - 2.0).abs() < 1e-9, "{column:?}");
+            }
+        }
     }
 
     #[test]

@@ -92,6 +92,8 @@ pub struct History {
     pub(super) words: Words,
     /// Texts of digests, by schema and digest.
     texts: HashMap<(Word, Word), Word>,
+    /// Accounts of threads that may have no row, by THREAD_ID.
+    accounts: HashMap<u64, String>,
     /// Number of the server's processors, if known.
     pub processors: Option<u64>,
 }
@@ -121,6 +123,7 @@ impl History {
                 [schema, digest, text].map(|it| self.words.word(other.words.text(*it)));
             self.texts.insert((schema, digest), text);
         }
+        self.accounts.extend(other.accounts.iter().map(|(thread, account)| (*thread, account.clone())));
         self.processors = other.processors.or(self.processors);
     }
 
@@ -139,6 +142,16 @@ impl History {
     pub fn name_digest(&mut self, schema: Option<&str>, digest: &str, text: &str) {
         let [schema, digest, text] = [schema, Some(digest), Some(text)].map(|it| self.words.word(it));
         self.texts.insert((schema, digest), text);
+    }
+
+    /// Remembers the account of a thread: one that holds a lock while it is idle has no row.
+    pub fn name_thread(&mut self, thread: u64, account: String) {
+        self.accounts.insert(thread, account);
+    }
+
+    /// Returns the account of a thread, if it has been named.
+    pub(super) fn account_of(&self, thread: u64) -> Option<&str> {
+        self.accounts.get(&thread).map(String::as_str)
     }
 
     /// Returns schemas and digests of rows whose texts are not known.

@@ -17,6 +17,10 @@ pub(crate) use history::tests as history_tests;
 
 /// The table with the history.
 pub use crate::snapshot::ACTIVE_SESSIONS as TABLE;
+
+/// The table of statements in progress. It has the text of a digest before the summary by digest, which
+/// counts a statement when it has ended.
+pub const RUNNING: &str = "events_statements_current";
 pub use columns::{Column, step};
 pub use history::{COLUMNS, Filling, History, Values};
 pub use moment::{Moment, clock, day, microseconds, rfc3339};

@@ -4,10 +4,13 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use super::{COLUMNS, History, TABLE};
+use super::{COLUMNS, History, RUNNING, TABLE, account};
 use crate::ash::columns::{DIGESTS, STATUS};
 use crate::ash::file;
 use crate::snapshot::{Error, Head, Snapshot, Table, Value};
+
+/// The table of all threads at the time of a snapshot.
+const THREADS: &str = "threads";
 
 /// The parts of a file that are wanted.
 #[derive(Clone, Debug)]
@@ -51,12 +54,18 @@ pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Re
             rows.add(&(&places[..], row));
             false
         }
-        _ if [TABLE, DIGESTS, STATUS].contains(&head.table.as_str()) => true,
+        _ if [TABLE, DIGESTS, RUNNING, STATUS, THREADS].contains(&head.table.as_str()) => true,
         row => wanted(head, row),
     })?;
     drop(filling);
-    for (schema, digest, text) in texts(&snapshot) {
-        history.name_digest(schema, digest, text);
+    // A statement that is still in progress may have no summary yet.
+    for (table, schema) in [(RUNNING, "CURRENT_SCHEMA"), (DIGESTS, "SCHEMA_NAME")] {
+        for (schema, digest, text) in texts(&snapshot, table, schema) {
+            history.name_digest(schema, digest, text);
+        }
+    }
+    for (thread, account) in accounts(&snapshot) {
+        history.name_thread(thread, account);
     }
     let mut recorded = Recorded { snapshot, history };
     recorded.history.processors = recorded.status("processors");
@@ -67,10 +76,10 @@ fn place(head: &Head, column: &str) -> Option<usize> {
     head.columns.iter().position(|it| it.name.eq_ignore_ascii_case(column))
 }
 
-/// Returns schema, digest and text of every digest that has a text.
-fn texts(snapshot: &Snapshot) -> Vec<(Option<&str>, &str, &str)> {
-    let Some(table) = snapshot.table(DIGESTS) else { return vec![] };
-    let [schema, digest, text] = ["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT"].map(|column| table.place(column));
+/// Returns schema, digest and text of every digest that has a text in a table.
+fn texts<'s>(snapshot: &'s Snapshot, table: &str, schema: &str) -> Vec<(Option<&'s str>, &'s str, &'s str)> {
+    let Some(table) = snapshot.table(table) else { return vec![] };
+    let [schema, digest, text] = [schema, "DIGEST", "DIGEST_TEXT"].map(|column| table.place(column));
     let of = |row: &[Value], at: Option<usize>| at.filter(|at| *at < row.len());
     table
         .rows
@@ -80,4 +89,16 @@ fn texts(snapshot: &Snapshot) -> Vec<(Option<&str>, &str, &str)> {
             Some((of(row, schema).and_then(|at| row[at].text()), digest.text()?, text.text()?))
         })
         .collect()
+}
+
+/// Returns THREAD_ID and account of every session.
+fn accounts(snapshot: &Snapshot) -> Vec<(u64, String)> {
+    let Some(table) = snapshot.table(THREADS) else { return vec![] };
+    let places = ["THREAD_ID", "PROCESSLIST_USER", "PROCESSLIST_HOST"].map(|column| table.place(column));
+    let of = |row: &Vec<Value>| {
+        let [thread, user, host] = places.map(|at| row.get(at?));
+        let account = account(user?.text(), host.and_then(Value::text))?;
+        Some((thread?.count()?, account))
+    };
+    table.rows.iter().filter_map(of).collect()
 }

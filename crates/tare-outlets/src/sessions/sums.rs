@@ -68,7 +68,7 @@ pub struct Blocker {
     pub thread: u64,
     /// Id of its connection.
     pub connection: Option<u64>,
-    /// Its account, if it was ever active itself.
+    /// Its account, if it was ever active itself, or is named otherwise.
     pub account: Option<String>,
     /// Wait class of those that waited for it.
     pub class: String,
@@ -242,7 +242,10 @@ impl History {
             |((thread, connection, class), group, _): ((u64, Option<u64>, Word), Group, Sample)| Blocker {
                 thread,
                 connection,
-                account: names.get(&thread).map(|row| self.name(row)),
+                account: match names.get(&thread) {
+                    Some(row) => Some(self.name(row)),
+                    None => self.account_of(thread).map(str::to_owned),
+                },
                 class: self.word(class),
                 object: self.object(&group),
                 statement: active.get(&thread).and_then(|it| self.digest(most(&it.statements)?)),
@@ -355,6 +358,18 @@ mod tests {
         assert_eq!(sums.waits[1].what, "ON CPU");
         assert_eq!(sums.sessions[3].account, "thread/innodb/page_cleaner");
         assert_eq!(sums.sessions[0].statement.as_ref().expect("a statement").digest, "d1");
+    }
+
+    #[test]
+    fn a_blocker_without_a_row_has_the_account_of_its_thread() {
+        let mut history = History::default();
+        history.extend([row(1, 2, "ROW LOCK", &[("BLOCKING_THREAD_ID", "9")])]);
+        let blocker = |history: &History| history.sums(history.whole().expect("a row")).blockers[0].clone();
+        assert_eq!(blocker(&history).account, None);
+        history.name_thread(9, "batch@10.0.0.5".to_owned());
+        let mut merged = History::default();
+        merged.merge(&history);
+        assert_eq!(blocker(&merged).account.as_deref(), Some("batch@10.0.0.5"));
     }
 
     #[test]

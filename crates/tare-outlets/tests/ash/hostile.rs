@@ -6,13 +6,16 @@ use std::fs;
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
+use tare_outlets::Address;
+use tare_outlets::ash::columns::DIGESTS;
 use tare_outlets::ash::{AshError, Destination, Rotation, run};
+use tare_outlets::snapshot::Value;
 use tare_testkit::active_load::{Load, Until};
 use tare_testkit::eventually;
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
 
-use super::{Hand, account, await_samples, options, record, samples};
+use super::{Hand, account, await_samples, options, record, samples, whole};
 
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -167,4 +170,55 @@ fn an_account_that_is_dropped_ends_it() {
     let error = result.err().map(|error| error.to_string());
     assert!(error.as_ref().is_none_or(|error| error.contains("Access denied")), "{error:?}");
     assert!(samples(&file) >= 3, "what was written is readable");
+}
+
+#[test]
+fn a_history_that_is_switched_off_is_said_and_goes_on() {
+    let _turn = tare_testkit::shared_turn();
+    let settings = Settings::new(Provider::tare()).tare_option("ash-interval", "20ms");
+    let server = Server::start(settings).expect("a server");
+    let mut admin = server.client().expect("a client");
+    let mut set = |interval: &str| {
+        let sql = format!(
+            "UPDATE performance_schema.tare_status SET VALUE = '{interval}' WHERE NAME = 'ash_interval'"
+        );
+        admin.query_drop(sql).expect("set");
+    };
+    let _load = sleeper(&server);
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, address) in
+        [("account", account("root", &server.socket())), ("socket", Address::Socket(server.endpoint()))]
+    {
+        let file = folder.path().join(name);
+        let options = options(address, &file, INTERVAL);
+        let hand = Hand::default();
+        let count = |text: &str| hand.told().matches(text).count();
+        record(&options, &hand, || {
+            hand.wait_for("reads the history");
+            for turn in 1..=2 {
+                let before = samples(&file);
+                await_samples(&file, before + 3);
+                assert_eq!(count("was switched off"), turn - 1, "{name}: it is on: {}", hand.told());
+                set("OFF");
+                eventually("it is said", LIMIT, || count("was switched off") == turn);
+                // It is asked again, and nothing more is said.
+                std::thread::sleep(Duration::from_millis(2500));
+                assert_eq!(count("was switched off"), turn, "{name}: once: {}", hand.told());
+                set("20ms");
+                eventually("it goes on", LIMIT, || count("keeps its history again") == turn);
+            }
+            await_samples(&file, samples(&file) + 3);
+        })
+        .0
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+        // It has not ended once, so no summary has its text.
+        let snapshot = whole(&file);
+        let texts = &snapshot.table(DIGESTS).expect("texts").rows;
+        let is_told = texts
+            .iter()
+            .flatten()
+            .filter_map(Value::text)
+            .any(|text| text.trim_end() == "SELECT `SLEEP` (?)");
+        assert!(is_told, "{name}: {texts:?}");
+    }
 }

@@ -73,10 +73,14 @@ fn every_recipe_runs_and_answers() {
             "Top statements" => {
                 let texts = column("DIGEST_TEXT");
                 assert!(rows.len() >= 4 && texts.iter().all(|text| !text.is_empty()), "{rows:?}");
+                // It sleeps for the first time, and has not ended.
+                assert!(texts.iter().any(|text| text.contains("SLEEP")), "{rows:?}");
             }
             "Top blockers" => assert!(column("blocker").contains(&holder.to_string()), "{rows:?}"),
             "Average active sessions per minute" => assert!(!column("cpu").is_empty()),
-            "Who held the lock that 40 sessions waited for" => assert_eq!(rows.len(), 1),
+            "Who held the lock that 40 sessions waited for" => {
+                assert_eq!((rows.len(), column("user").len()), (1, 1), "it is idle and has a name: {rows:?}");
+            }
             "One session, step by step" => {
                 assert!(
                     column("WAIT_CLASS").iter().all(|class| class == "SLEEP" || class == "CPU"),

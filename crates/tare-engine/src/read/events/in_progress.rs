@@ -12,7 +12,7 @@ use super::{Block, Event};
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::ring::RINGS;
 use crate::layout::statement::OpenStatement;
-use crate::layout::wait::{OpenWait, WaitEvent};
+use crate::layout::wait::{OpenWait, WaitEvent, may_last};
 use crate::memory::arena::{Offset, WORDS};
 use crate::record::statement::decode::StatementEvent;
 use crate::record::statement::parsed::Parsed;
@@ -71,11 +71,17 @@ impl Engine {
         if block == 0 || self.arena.used(block) != used as u8 {
             return None;
         }
-        let meta = self.arena.meta(block);
+        let (words, meta) = (self.arena.words(block), self.arena.meta(block));
+        // A thread is in no leaf most of the time; its block is in the cache of another processor.
+        let next = thread.waits.ring.next().wrapping_sub(block * WORDS as u32) as usize;
+        if !may_last(words, next) {
+            return None;
+        }
         let copy = |_| {
-            let mut words = vec![0; WORDS];
-            journal::copy(self.arena.words(block), &mut words);
-            (words, meta.owner.load(Relaxed), meta.opened.load(Relaxed))
+            // Ends behind the leaf, whatever has begun since.
+            let mut copied = vec![0; WORDS.min(next + 1)];
+            journal::copy(&words[..WORDS.min(next)], &mut copied);
+            (copied, meta.owner.load(Relaxed), meta.opened.load(Relaxed))
         };
         let (words, thread_id, opened) = meta.generation.read(copy)?;
         if self.arena.used(block) != used as u8 || thread_id != thread.thread_id.load(Relaxed) {

@@ -22,7 +22,7 @@ use crate::read::Scale;
 use crate::read::names::KeptTokens;
 use crate::read::summary::counters;
 use crate::record::statement::decode::{
-    StatementEvent, StatementTexts, decode, parsed, prepared_text, read_open,
+    OUTLINE_WORDS, StatementEvent, StatementTexts, decode, parsed, prepared_text, read_open, read_outline,
 };
 use crate::record::statement::parsed::Parsed;
 use crate::snapshot::*;
@@ -134,11 +134,18 @@ impl Engine {
     }
 
     fn copy_level(&self, thread: &Thread, level: Offset) -> Option<Seen<Statement>> {
+        let event = Statement::open(&self.copy_words::<WORDS>(thread, level)?)?;
+        Some(Seen { thread_id: thread.thread_id.load(Relaxed), moment: 0, opened: 0, event })
+    }
+
+    /// Copies the first words of a level of a thread. `None`: the level is not there any more, or was changed
+    /// again and again.
+    fn copy_words<const N: usize>(&self, thread: &Thread, level: Offset) -> Option<[u64; N]> {
         let thread_id = thread.thread_id.load(Relaxed);
         let open: &OpenStatement = self.arena.get(level)?;
         let block = self.arena.offset_of(open) / WORDS as u32;
         let (words, meta): (&[AtomicU64; WORDS], _) = (self.arena.words(block), self.arena.meta(block));
-        let mut copied = [0; WORDS];
+        let mut copied = [0; N];
         for _ in 0..64 {
             if open.version.read(|_| journal::copy(words, &mut copied)).is_some() {
                 // If the thread has ended meanwhile, the block belongs to another thread or serves another
@@ -146,8 +153,7 @@ impl Engine {
                 let own = self.arena.used(block) == Use::Statement as u8
                     && meta.owner.load(Relaxed) == thread_id
                     && self.still_lives(thread, thread_id);
-                let event = Statement::open(&copied).filter(|_| own)?;
-                return Some(Seen { thread_id, moment: 0, opened: 0, event });
+                return own.then_some(copied);
             }
             std::hint::spin_loop();
         }
@@ -161,16 +167,19 @@ impl Engine {
         thread: &Thread,
         level: Offset,
     ) -> Option<(StatementEvent, Vec<u8>, Option<Parsed>)> {
-        let Statement { event, texts, parsed, .. } = self.copy_level(thread, level)?.event;
+        // A block has much more than that, most of it in the cache of another processor.
+        let words = self.copy_words::<OUTLINE_WORDS>(thread, level)?;
+        let (event, schema) = read_outline(&words)?;
         let is_known = event.id != 0 || event.start != 0;
-        (is_known && event.end == 0).then_some((event, texts.schema, parsed))
+        (is_known && event.end == 0).then(|| (event, schema.bytes().to_vec(), parsed(&words)))
     }
 
     /// Returns whether a statement that was seen on a level of this thread still runs there.
     pub(super) fn runs_still(&self, thread: &Thread, level: Offset, event: &StatementEvent) -> bool {
-        self.copy_level(thread, level).is_some_and(|now| {
-            now.event.event.id == event.id && now.event.event.end == 0 && now.event.event.start == event.start
-        })
+        let now = self.copy_words::<OUTLINE_WORDS>(thread, level);
+        now.as_ref()
+            .and_then(read_outline)
+            .is_some_and(|(now, _)| now.id == event.id && now.end == 0 && now.start == event.start)
     }
 
     pub(super) fn statement_row<T: AsRef<[u8]>>(

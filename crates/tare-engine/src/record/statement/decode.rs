@@ -8,9 +8,9 @@ use super::parsed::Parsed;
 use crate::layout::counters::PlainCounters;
 use crate::layout::journal::kind;
 use crate::layout::statement::{
-    CHARSET, DIGEST, DigestRef, END_ID, ERRNO, ERROR, FLAGS, HEAD, ID, LENGTHS, NESTING, NESTING_LEVEL,
-    NESTING_TYPE, OBJECT_TYPE, OpenStatement, PROGRAM_NAMES, SAME_PROGRAM, SCHEMA, STATEMENT, STATEMENT_ID,
-    TEXT_CUT, TEXT_PREPARED, VALUES,
+    CHARSET, DIGEST, DigestRef, END_ID, ERRNO, ERROR, FLAGS, HEAD, ID, LENGTHS, NAME_WORDS, NESTING,
+    NESTING_LEVEL, NESTING_TYPE, OBJECT_TYPE, OpenStatement, PROGRAM_NAMES, SAME_PROGRAM, SCHEMA, STATEMENT,
+    STATEMENT_ID, TEXT_CUT, TEXT_PREPARED, VALUES,
 };
 use crate::layout::values;
 use crate::memory::arena::WORDS;
@@ -114,31 +114,48 @@ fn read<'a>(
     Some((event(head, &values), texts, rest))
 }
 
+/// The position of the first texts of an [`OpenStatement`].
+const TEXTS: usize = offset_of!(OpenStatement, texts) / 8;
+/// The words of an [`OpenStatement`] up to its schema.
+pub(crate) const OUTLINE_WORDS: usize = TEXTS + NAME_WORDS;
+
 /// Returns the statement of an [`OpenStatement`] whose words a reader has copied.
 pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, StatementTexts<CopiedText<'_>>)> {
-    /// The position of the first texts in the order of a record.
-    const TEXTS: usize = offset_of!(OpenStatement, texts) / 8;
     const RARE_TEXTS: [usize; 3] = [
         offset_of!(OpenStatement, object_schema) / 8,
         offset_of!(OpenStatement, object_name) / 8,
         offset_of!(OpenStatement, message) / 8,
     ];
-    let head = words.first_chunk()?;
-    let values = words.get(offset_of!(OpenStatement, values) / 8..)?;
-    let values = values::known(set_of(head), values.first_chunk()?);
-    let [.., lengths] = *head;
+    let (event, lengths) = event_of(words)?;
     let mut texts = [CopiedText::default(); LENGTHS.len()];
     let [object_schema, object_name, message] = RARE_TEXTS;
+    // In the order of a record.
     let places = [TEXTS, TEXTS + SCHEMA.words(lengths), object_schema, object_name, message];
     for ((text, length), place) in texts.iter_mut().zip(LENGTHS).zip(places) {
         (*text, _) = CopiedText::first(words.get(place..)?, length.of(lengths))?;
     }
-    Some((event(head, &values), StatementTexts::in_order(texts)))
+    Some((event, StatementTexts::in_order(texts)))
+}
+
+/// Returns the statement of an [`OpenStatement`] and its schema, from a reader's copy of the first words.
+pub(crate) fn read_outline(words: &[u64; OUTLINE_WORDS]) -> Option<(StatementEvent, CopiedText<'_>)> {
+    let (event, lengths) = event_of(words)?;
+    let (schema, _) = CopiedText::first(&words[TEXTS..], SCHEMA.of(lengths))?;
+    Some((event, schema))
+}
+
+/// Returns the facts of an [`OpenStatement`], and its word of lengths.
+fn event_of(words: &[u64]) -> Option<(StatementEvent, u64)> {
+    let head = words.first_chunk()?;
+    let values = words.get(offset_of!(OpenStatement, values) / 8..)?;
+    let values = values::known(set_of(head), values.first_chunk()?);
+    let [.., lengths] = *head;
+    Some((event(head, &values), lengths))
 }
 
 /// Returns where the tokens of a statement in progress are, from a reader's copy of its [`OpenStatement`].
 /// `None`: it is not parsed, or it already has a digest.
-pub(crate) fn parsed(words: &[u64; WORDS]) -> Option<Parsed> {
+pub(crate) fn parsed(words: &[u64]) -> Option<Parsed> {
     let at = offset_of!(OpenStatement, values) / 8 + DIGEST;
     Parsed::of(set_of(words.first_chunk()?), *words.get(at)?)
 }

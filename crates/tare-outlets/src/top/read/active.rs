@@ -6,7 +6,7 @@ use tare_server::sql::literal;
 
 use super::head::passing;
 use super::{Reader, one_of};
-use crate::sessions::{COLUMNS, History, TABLE, day};
+use crate::sessions::{COLUMNS, History, RUNNING, TABLE, day};
 use crate::source::{Address, Error, Kind};
 use crate::top::look::DIGESTS;
 
@@ -45,24 +45,25 @@ impl Reader {
         Ok(Some(history))
     }
 
-    /// Adds the texts of digests that have not been returned yet. A statement has none before it has ended
-    /// once.
+    /// Adds the texts of digests that have not been returned yet. Of a statement that has not ended once, it
+    /// is known while the statement is in progress.
     fn name_digests(&mut self, history: &mut History) -> Result<(), Error> {
-        let is_new = |(schema, digest): &(Option<&str>, &str)| {
-            !self.named.contains(&(schema.map(str::to_owned), (*digest).to_owned()))
-        };
-        let digests: Vec<String> =
-            history.unnamed().into_iter().filter(is_new).map(|(_, digest)| digest.to_owned()).collect();
-        if digests.is_empty() {
-            return Ok(());
-        }
-        let named: Vec<&str> = digests.iter().map(String::as_str).collect();
-        let filter = if named.len() <= NAMED { one_of("DIGEST", &named) } else { String::new() };
-        let columns = ["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT"];
-        for row in passing(self.source.rows(DIGESTS.table, &columns, &filter))? {
-            if let (schema, Some(digest), Some(text)) = (row.text(0), row.text(1), row.text(2)) {
-                history.name_digest(schema.as_deref(), &digest, &text);
-                self.named.insert((schema, digest));
+        for (table, schema) in [(DIGESTS.table, "SCHEMA_NAME"), (RUNNING, "CURRENT_SCHEMA")] {
+            let is_new = |(schema, digest): &(Option<&str>, &str)| {
+                !self.named.contains(&(schema.map(str::to_owned), (*digest).to_owned()))
+            };
+            let digests: Vec<String> =
+                history.unnamed().into_iter().filter(is_new).map(|(_, digest)| digest.to_owned()).collect();
+            if digests.is_empty() {
+                return Ok(());
+            }
+            let named: Vec<&str> = digests.iter().map(String::as_str).collect();
+            let filter = if named.len() <= NAMED { one_of("DIGEST", &named) } else { String::new() };
+            for row in passing(self.source.rows(table, &[schema, "DIGEST", "DIGEST_TEXT"], &filter))? {
+                if let (schema, Some(digest), Some(text)) = (row.text(0), row.text(1), row.text(2)) {
+                    history.name_digest(schema.as_deref(), &digest, &text);
+                    self.named.insert((schema, digest));
+                }
             }
         }
         Ok(())

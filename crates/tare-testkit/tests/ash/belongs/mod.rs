@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
 use mysql::{Conn, Row};
-use tare_testkit::server::{LIMIT, Server, Settings};
+use tare_testkit::server::{LIMIT, Server, Settings, is_under_valgrind};
 use tare_testkit::subject::{Provider, checked_provider};
 use tare_testkit::turn;
 
@@ -226,8 +226,7 @@ fn server() -> Option<Server> {
         .tare_option("ash-memory", "512K")
         .tare_option("sample", "1/3");
     // Under valgrind a thousand samples a second are no aim.
-    let is_under = std::env::var_os("TARE_VALGRIND_LOGS").is_some();
-    let settings = match checked_provider().filter(|_| !is_under) {
+    let settings = match checked_provider().filter(|_| !is_under_valgrind()) {
         Some(library) => settings
             .environment("LD_PRELOAD", &library.to_string_lossy())
             .environment("TARE_ASH_INTERVAL", "1000"),
