@@ -3,8 +3,8 @@
 //!
 //! Runs are ordered by their start. The last one defines the comparison: an earlier run counts for a setting
 //! under a load if it had the same setting, base, load and measure; a setting may have had another name, if a
-//! study says so (`formerly`). Other differences (machine, versions, builds, method) do not exclude a run; they
-//! are listed, so that a change can be attributed to them.
+//! study says so (`formerly`). Other differences (machine, versions, builds, method) do not exclude a run;
+//! they are listed, so that a change can be attributed to them.
 //!
 //! All runs are compared by the same figure: calm rounds, or the mean of all turns if the setting comes in
 //! bursts in one of them. Whether a run finds bursts depends on the width of its intervals, and two different

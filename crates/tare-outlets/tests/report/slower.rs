@@ -1,4 +1,5 @@
-//! The command of docs/how-to/nightly-report.md that names the statements that got slower, run as it stands there.
+//! The command of docs/how-to/nightly-report.md that names the statements that got slower, run as it stands
+//! there.
 
 use std::fs;
 use std::path::Path;
