@@ -109,7 +109,7 @@ pub(crate) fn told(error: &anyhow::Error) -> String {
     said.collect::<Vec<_>>().join(": ") + advice(error)
 }
 
-/// Returns what to do about an error that knows nothing of the command line: nothing listens on tare's socket.
+/// Returns what to do if nothing listens on tare's socket, which the error itself does not say.
 fn advice(error: &anyhow::Error) -> &'static str {
     let is_of_tare = |cause: &(dyn std::error::Error + 'static)| matches!(cause.downcast_ref(), Some(tare_outlets::Error::Gone { address, .. }) if address.ends_with(SOCKET));
     if error.chain().any(is_of_tare) {
