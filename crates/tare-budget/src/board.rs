@@ -145,20 +145,26 @@ impl fmt::Display for Why {
         match *self {
             Why::Over { share, budget, saves } => write!(
                 f,
-                "over budget: {} of {}; this saves {}",
+                "over budget: {}, allowed {}; this saves {}",
                 percent(share),
                 percent(budget),
                 percent(saves)
             ),
             Why::Slow { share, budget, saves } => write!(
                 f,
-                "over budget-p95: {} of {}; this saves {}",
+                "over budget-p95: {}, allowed {}; this saves {}",
                 percent(share),
                 percent(budget),
                 percent(saves)
             ),
             Why::Room { share, budget, costs } => {
-                write!(f, "room: {} of {}; this costs {}", percent(share), percent(budget), percent(costs))
+                write!(
+                    f,
+                    "room: {}, allowed {}; this costs {}",
+                    percent(share),
+                    percent(budget),
+                    percent(costs)
+                )
             }
             Why::Exchanged { saves } => write!(f, "makes room for what is worth more: {}", percent(saves)),
             Why::Tried { ago, costs } => {

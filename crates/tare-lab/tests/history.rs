@@ -100,6 +100,60 @@ fn of_a_setting_in_bursts_runs_are_compared_by_one_figure() {
     assert!(of(&history, "built-in, all").iter().all(|series| !series.of_mean), "calm rounds elsewhere");
 }
 
+/// The newer study calls everything by other names, and says which the settings had.
+#[test]
+fn a_setting_that_has_been_renamed_is_found_by_its_former_name() {
+    const NAMES: [(&str, &str); 3] =
+        [("off", "none"), ("off again", "none again"), ("built-in, all", "MariaDB's own: everything")];
+    let study = "question = \"?\"\nslice_seconds = 5\nblocks = 24\nminutes = 60\nprecision = 0.005\nmargin = 0.01\n\
+                 [[server]]\nname = \"mariadb\"\nprogram = \"mariadbd\"\n\
+                 [[setting]]\nname = \"none\"\nformerly = [\"off\"]\n\
+                 [[setting]]\nname = \"MariaDB's own: everything\"\nformerly = [\"everything\", \"built-in, all\"]\n\
+                 [[setting]]\nname = \"new\"\n\
+                 [[workload]]\nname = \"oltp_read_only\"\nrun = \"oltp_read_only\"\nusers = [2]\n";
+    let renamed = |name: &str, study: String| {
+        run(name, 2, move |record| {
+            let new = |old: &Value| NAMES.iter().find(|(name, _)| old == name).map(|(_, new)| *new);
+            match record["kind"].as_str() {
+                Some("header") => {
+                    record["definition"] = study.clone().into();
+                    for setting in record["settings"].as_array_mut().expect("settings") {
+                        for key in ["name", "base"] {
+                            setting[key] = new(&setting[key]).map_or(setting[key].clone(), Value::from);
+                        }
+                    }
+                }
+                _ => {
+                    record["setting"] = new(&record["setting"]).map_or(record["setting"].clone(), Value::from)
+                }
+            }
+        })
+    };
+    let mut first = run("first", 1, nothing);
+    // Its load is not told, because the test is about settings alone.
+    first.analysis.header.definition = study.into();
+    let history = History::of(vec![first.clone(), renamed("second", study.into())]).expect("a history");
+    for (setting, control) in
+        [("none again", true), ("MariaDB's own: everything", false), ("tare, all", false)]
+    {
+        for series in of(&history, setting) {
+            assert_eq!(
+                (series.points.len(), series.control),
+                (2, control),
+                "{setting}: {:?}",
+                series.left_out
+            );
+        }
+    }
+    // Without a word of the former names they are others.
+    let forgetful = study.replace("formerly", "# formerly");
+    first.analysis.header.definition.clone_from(&forgetful);
+    let history = History::of(vec![first, renamed("second", forgetful)]).expect("a history");
+    let reason = |setting: &str| of(&history, setting)[0].left_out[0].1.clone();
+    assert_eq!(reason("MariaDB's own: everything"), "it has no such setting");
+    assert_eq!(reason("tare, all"), "`tare, all` was compared with `off`, not with `none`");
+}
+
 #[test]
 fn what_is_not_the_same_is_left_out_with_a_reason() {
     let other = |change: fn(&mut Value)| {

@@ -571,7 +571,7 @@ fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
     let at = address.to_string();
     match error {
         mysql::Error::MySqlError(error) if RIGHTS.contains(&error.code) => {
-            let why = format!("{}; an outlet needs GRANT SELECT ON performance_schema.*", error.message);
+            let why = format!("{}; this needs GRANT SELECT ON performance_schema.*", error.message);
             Error::Refused { address: at, why }
         }
         // The option's name is the same in every language of the server's messages.

@@ -44,7 +44,10 @@ pub(crate) const COMMON: &[Meaning] = &[
 const BUDGET: [Meaning; 3] = [
     (0, "done; with --fail-above: passed, everything that was compared is below the budget"),
     (ABOVE, "failed: with --fail-above, something is above the budget"),
-    (NOT_KNOWN, "unknown: with --fail-above, nothing is above, but of something it is not known"),
+    (
+        NOT_KNOWN,
+        "unknown: with --fail-above, nothing is above the budget, but not everything is certainly below it",
+    ),
 ];
 
 /// What statuses of a command mean.
@@ -77,7 +80,7 @@ pub(crate) const OWN: &[(&str, &[Meaning])] = &[
             (WRONG, "wrong arguments: no such study, or its file is wrong; nothing was begun"),
             BUDGET[1],
             BUDGET[2],
-            (INTERRUPTED, "interrupted; the same --output goes on"),
+            (INTERRUPTED, "interrupted; the same command with the same --output continues"),
         ],
     ),
     ("lab report", &BUDGET),
@@ -86,8 +89,11 @@ pub(crate) const OWN: &[(&str, &[Meaning])] = &[
 /// Those of `tare install` and `tare uninstall`.
 const INSTALL: &[Meaning] = &[
     (0, "done, or nothing to do"),
-    (REFUSED, "a server was left alone or put back, with the reason; `failed`: it could not be, in full"),
-    (INTERRUPTED, "interrupted; servers after that one are as they were"),
+    (
+        REFUSED,
+        "a server was left alone, or restored after an error (`failed`: not in full); the reason is printed",
+    ),
+    (INTERRUPTED, "interrupted; the server at work is restored, those after it are as they were"),
 ];
 
 /// Returns the statuses of a command, in order. `command` is its name without the program's.

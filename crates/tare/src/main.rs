@@ -67,7 +67,7 @@ fn run(arguments: Arguments) -> ExitCode {
         Command::Preload(a) => commands::preload::preload(&a),
         Command::Probe(a) => commands::probe::probe(&a),
         Command::Documents(a) => commands::documents::documents(&a, &command_line::command()),
-        Command::Completions(a) => commands::completions::completions(&a, command_line::command()),
+        Command::Completions(a) => commands::completions::completions(&a, &command_line::command()),
         Command::Top(a) => commands::top::top(&a, &interrupt),
         Command::Tables(a) => commands::tables::tables(&a),
         Command::Export(a) => commands::export::export(*a, &interrupt),

@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use nix::unistd::dup2_stdout;
 
+use crate::endpoint::SOCKET;
 use crate::exit::CLOSED;
 
 /// The format of the output.
@@ -105,7 +106,17 @@ pub(crate) fn told(error: &anyhow::Error) -> String {
         Some(error) => tare_connect::sentence(error),
         None => cause.to_string(),
     });
-    said.collect::<Vec<_>>().join(": ")
+    said.collect::<Vec<_>>().join(": ") + advice(error)
+}
+
+/// Returns what to do if nothing listens on tare's socket, which the error itself does not say.
+fn advice(error: &anyhow::Error) -> &'static str {
+    let is_of_tare = |cause: &(dyn std::error::Error + 'static)| matches!(cause.downcast_ref(), Some(tare_outlets::Error::Gone { address, .. }) if address.ends_with(SOCKET));
+    if error.chain().any(is_of_tare) {
+        "; `tare doctor` says whether the server runs and has tare. For a server without tare name an account (-h, -u, --dsn)"
+    } else {
+        ""
+    }
 }
 
 #[cfg(test)]

@@ -22,8 +22,8 @@ pub(crate) struct PriceClock {
     /// The server's process on this machine [default: the one that listens on the address's socket]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Processors of a server on another machine, whose CPU time is unknown: the budget is then a share of
-    /// their capacity
+    /// Processors of a server on another machine, whose CPU time is unknown: overhead and budget are then
+    /// shares of their capacity
     #[arg(long, value_name = "N", value_parser = cores)]
     cores: Option<f64>,
     /// A file with the cost per event [default: the ones that ship]
@@ -90,7 +90,7 @@ pub(crate) fn quality(prices: &Origin, machine: Option<f64>) -> String {
 }
 
 pub(crate) fn times(machine: f64) -> String {
-    format!("times {machine:.2}, as this machine is so many times as slow now")
+    format!("times {machine:.2}, for the speed of this machine now")
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ fn wrong_arguments_have_a_status_of_their_own() {
     let at = |name: &str| folder.path().join(name).display().to_string();
     fs::write(at("study.toml"), "question = \"?\"\nnonsense = 1\n").expect("written");
     let (wrong, absent) = (at("study.toml"), at("absent.toml"));
-    let lines: [&[&str]; 14] = [
+    let lines: [&[&str]; 17] = [
         &["nonsense"],
         &["top", "--nonsense"],
         &["top", "--interval", "2"],
@@ -40,6 +40,9 @@ fn wrong_arguments_have_a_status_of_their_own() {
         &["lab", "replay", "--connections", "0", "x.rec"],
         &["export", "--no-web"],
         &["export", "--web.telemetry-path", "metrics"],
+        &["export", "--web.listen-address", "nonsense"],
+        &["doctor", "--unit", "no-such-unit"],
+        &["install", "--unit", "no-such-unit"],
         &["completions", "csh"],
     ];
     for line in lines {

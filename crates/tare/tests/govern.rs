@@ -52,6 +52,43 @@ fn owes(state: &Path) -> bool {
     std::fs::read_dir(state).is_ok_and(|mut files| files.next().is_some())
 }
 
+/// The overhead that `tare price` shows, as an object in a file.
+#[test]
+fn the_overhead_is_written_for_programs() {
+    let server =
+        Server::start(Settings::new(Provider::BuiltIn).option("--performance-schema-instrument=%=ON"))
+            .expect("a server");
+    let home = tempfile::tempdir().expect("a folder");
+    let [prices, written] = ["prices.toml", "price.json"].map(|name| home.path().join(name));
+    std::fs::write(&prices, dear()).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
+    command
+        .args(["price", "--for", "1s", "--format", "json", "--prices"])
+        .arg(&prices)
+        .arg("-o")
+        .arg(&written);
+    command.env("TARE_DSN", format!("mysql://root@localhost?socket={}", server.socket().display()));
+    let output = command.stdin(Stdio::null()).output().expect("tare runs");
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", said(&output));
+    let text = std::fs::read_to_string(&written).expect("a file");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let number =
+        |of: &serde_json::Value, key: &str| of[key].as_f64().unwrap_or_else(|| panic!("{key}: {text}"));
+    let overhead = &json["overhead"];
+    assert!(
+        number(overhead, "low") <= number(overhead, "share") && number(overhead, "share") > 0.0,
+        "{text}"
+    );
+    assert!((0.0..=1.0).contains(&number(&json, "reading")), "{text}");
+    assert_eq!(json["prices"]["measured"], false);
+    let instruments = json["instruments"].as_array().expect("a list");
+    let dearest = &instruments[0];
+    assert!(dearest["name"].as_str().is_some_and(|name| name.contains('/')), "{dearest}");
+    assert!(number(dearest, "events") > 0.0 && number(dearest, "ns_each") > 0.0, "{dearest}");
+    let shares: Vec<f64> = instruments.iter().map(|it| number(it, "share")).collect();
+    assert!(shares.is_sorted_by(|one, next| one >= next), "the dearest first: {shares:?}");
+}
+
 /// Moments are drawn, and the next one starts at once: the server may not have noticed yet that the killed
 /// one's connection is gone, which is said.
 #[test]

@@ -75,7 +75,11 @@ fn interrupted_it_stops_everything_and_says_how_to_go_on() {
     send(study.id(), Signal::SIGINT);
     let ended = study.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
-    assert!(text(&ended.stderr).contains("the same --output goes on"), "{}", text(&ended.stderr));
+    assert!(
+        text(&ended.stderr).contains("the same command with the same --output continues"),
+        "{}",
+        text(&ended.stderr)
+    );
     assert_eq!(place.records().last().expect("records")["reason"], "interrupted");
     place.wait_until_nothing_is_left();
 

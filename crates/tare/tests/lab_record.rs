@@ -170,6 +170,32 @@ fn a_replayed_load_does_what_the_recorded_one_did() {
         assert!(said.contains(" writes") && said.contains("Name what is to be sent with --send"), "{said}");
     }
     assert_eq!(theirs.checksum(), checksum, "nothing was sent without being asked");
+    theirs.begin_anew();
+    let (name, ..) = &sources[0];
+    let json = path("outcome.json");
+    let said = succeeds(&[
+        "lab",
+        "replay",
+        &path(name),
+        "--dsn",
+        &dsn,
+        "--send",
+        "reads,writes",
+        "--format",
+        "json",
+        "-o",
+        &json,
+    ]);
+    assert_eq!(said, "", "all is in the file");
+    let outcome: Value = serde_json::from_str(&fs::read_to_string(&json).expect("a file")).expect("JSON");
+    assert!(
+        outcome["statements"].as_u64() > Some(100) && outcome["latency"]["p99"].as_f64() > Some(0.0),
+        "{outcome}"
+    );
+    assert!(
+        outcome["errors"].as_array().is_some_and(|all| all.iter().any(|it| it["number"] == 1062)),
+        "{outcome}"
+    );
     for (name, _, pace) in &sources {
         theirs.begin_anew();
         let (file, sessions) = (path(name), SESSIONS.to_string());

@@ -56,6 +56,25 @@ fn tables_fit_the_terminal() {
     }
 }
 
+/// For programs: the whole report, and nothing else.
+#[test]
+fn a_report_is_printed_for_programs() {
+    let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
+    tare_lab_sample::write(folder.path(), SEED);
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
+        command.args(["lab", "report", "--format", "json"]).arg(folder.path()).args(more);
+        let ended = command.output().expect("tare runs");
+        (ended.status.code(), String::from_utf8(ended.stdout).expect("UTF-8"))
+    };
+    let (status, printed) = run(&[]);
+    let report = std::fs::read_to_string(folder.path().join("report.json")).expect("the report");
+    assert!(status == Some(0) && printed == report, "{printed}");
+    // A budget is still told by the status.
+    let (status, printed) = run(&["--fail-above", "1%"]);
+    assert!(status == Some(3) && printed == report, "{status:?}: {printed}");
+}
+
 /// A study about throughput says it as others do, too: a mean and its standard error.
 #[test]
 fn a_study_of_time_has_standard_errors_beside_its_intervals() {

@@ -309,6 +309,7 @@ fn where_it_cannot_work_it_says_why() {
     assert!(said(&["--datadir", datadir]).contains("--once"), "no terminal");
     let gone = said(&["--once", "--datadir", datadir]);
     assert!(gone.contains("tare.sock") && gone.contains("no answer"), "{gone}");
+    assert!(gone.contains("`tare doctor`") && gone.contains("--dsn"), "what to do: {gone}");
     let secret = said(&["--once", "--dsn", "mysql://root:secret@127.0.0.1:1"]);
     assert!(!secret.contains("secret"), "{secret}");
 }

@@ -32,6 +32,7 @@ impl Definition {
             known(setting.server.as_ref(), &servers, || place("server"))?;
             known(setting.base.as_ref(), &settings, || place("base"))?;
             self.check_name(setting).map_err(|why| (place("name"), why))?;
+            self.check_former_names(i).map_err(|why| (place("formerly"), why))?;
             self.check_setting(setting).map_err(|(key, why)| (place(key), why))?;
             for (nth, sidecar) in setting.sidecars.iter().enumerate() {
                 let place = |key| [place("sidecar"), vec![Step::Nth(nth), Step::Key(key)]].concat();
@@ -177,6 +178,16 @@ impl Definition {
                 "`{}` is the name of the A/A control of `{}`: choose another name",
                 setting.name, base.name
             )),
+        }
+    }
+
+    /// Refuses a former name that more than one setting has or had: results would belong to both.
+    fn check_former_names(&self, nth: usize) -> std::result::Result<(), String> {
+        let had_before = self.settings[..nth].iter().flat_map(|s| &s.formerly);
+        let mut taken: BTreeSet<&String> = self.settings.iter().map(|s| &s.name).chain(had_before).collect();
+        match self.settings[nth].formerly.iter().find(|name| name.is_empty() || !taken.insert(name)) {
+            None => Ok(()),
+            Some(name) => Err(format!("`{name}`: a name that no setting has or had is allowed")),
         }
     }
 
@@ -408,6 +419,33 @@ settings = ["strict", "on"]
         for quick in [false, true] {
             assert!(refused(&text, quick).contains("the A/A control of `strict`"), "quick: {quick}");
         }
+    }
+
+    #[test]
+    fn a_former_name_belongs_to_one_setting() {
+        let with =
+            |formerly: &str| STUDY.replace("name = \"on\"", &format!("name = \"on\"\nformerly = {formerly}"));
+        let study = Definition::read(&with("[\"built-in\", \"all\"]"), "s.toml", false).expect("a study");
+        assert_eq!(study.settings[4].formerly, ["built-in", "all"]);
+        // The A/A control had the name of its base's control.
+        let text = STUDY.replace("name = \"off\"", "name = \"off\"\nformerly = [\"none\"]");
+        let study = Definition::read(&text, "s.toml", false).expect("a study");
+        assert_eq!(
+            (study.settings[1].name.as_str(), &study.settings[1].formerly[..]),
+            ("off again", &["none again".to_owned()][..])
+        );
+        for wrong in ["[\"on\"]", "[\"off\"]", "[\"all\", \"all\"]", "[\"\"]"] {
+            let said = refused(&with(wrong), false);
+            assert!(
+                said.contains("line 26, `formerly`") && said.contains("no setting has or had"),
+                "{wrong}: {said}"
+            );
+        }
+        let said = refused(
+            &with("[\"all\"]").replace("name = \"off\"", "name = \"off\"\nformerly = [\"all\"]"),
+            false,
+        );
+        assert!(said.contains("line 27, `formerly`: `all`"), "{said}");
     }
 
     #[test]

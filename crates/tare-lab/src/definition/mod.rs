@@ -99,6 +99,9 @@ pub struct ServerDef {
 pub struct SettingDef {
     /// Name, unique in the study.
     pub name: String,
+    /// Names that it had in earlier versions of the study, whose results are compared with its own.
+    #[serde(default)]
+    pub formerly: Vec<String>,
     /// Its meaning in words.
     #[serde(default)]
     pub meaning: String,
@@ -405,6 +408,7 @@ impl Definition {
             let is_base = self.base_of(setting) == setting.name;
             let control = (is_base && !settings.iter().any(has_control)).then(|| SettingDef {
                 name: twin_of(&setting.name),
+                formerly: setting.formerly.iter().map(|name| twin_of(name)).collect(),
                 meaning: format!("the same as `{}`, so its difference is noise", setting.name),
                 base: Some(setting.name.clone()),
                 control: true,

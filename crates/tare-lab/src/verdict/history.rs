@@ -2,12 +2,15 @@
 //! compared.
 //!
 //! Runs are ordered by their start. The last one defines the comparison: an earlier run counts for a setting
-//! under a load if it had the same setting, base, load and measure. Other differences (machine, versions,
-//! builds, method) do not exclude a run; they are listed, so that a change can be attributed to them.
+//! under a load if it had the same setting, base, load and measure; a setting may have had another name, if a
+//! study says so (`formerly`). Other differences (machine, versions, builds, method) do not exclude a run;
+//! they are listed, so that a change can be attributed to them.
 //!
 //! All runs are compared by the same figure: calm rounds, or the mean of all turns if the setting comes in
 //! bursts in one of them. Whether a run finds bursts depends on the width of its intervals, and two different
 //! figures would look like a change.
+
+use std::collections::BTreeMap;
 
 use crate::definition::{Definition, WorkloadDef};
 use crate::results::record::{Cell, CpuSource, Header, SettingFacts, short};
@@ -74,17 +77,23 @@ impl Run {
         self.definition.as_ref()?.workloads.iter().find(|w| w.name == cell.workload)
     }
 
-    /// Returns the results of a setting in this run, or the reason why they are not comparable with those of
-    /// `last`.
-    fn found(&self, last: &Run, cell: &Cell, setting: &str) -> Result<&SettingAnalysis, String> {
+    /// Returns the results of a setting of `last` in this run, or the reason why they are not comparable.
+    fn found(
+        &self,
+        last: &Run,
+        names: &Names,
+        cell: &Cell,
+        setting: &str,
+    ) -> Result<&SettingAnalysis, String> {
         let found = self.analysis.cells.iter().find(|c| c.cell == *cell).ok_or("it has no such load")?;
-        let own = found.setting(setting).ok_or("it has no such setting")?;
+        let own = names.facts(self.header(), setting).and_then(|facts| found.setting(&facts.name));
+        let own = own.ok_or("it has no such setting")?;
         if self.header().measure != last.header().measure {
             return Err("it charges a transaction with something else (`measure`)".into());
         }
         self.same_load(last, cell)?;
-        for name in [setting, &own.base] {
-            same_setting(facts(self.header(), name), facts(last.header(), name), name)?;
+        for name in [&own.name, &own.base] {
+            names.same(self.header(), last.header(), name)?;
         }
         own.cost.map(|_| own).ok_or_else(|| "it was not measured".into())
     }
@@ -107,19 +116,42 @@ impl Run {
     }
 }
 
-fn facts<'a>(header: &'a Header, name: &str) -> Option<&'a SettingFacts> {
-    header.settings.iter().find(|s| s.name == name)
-}
+/// Former names of settings, each with the present one, as the studies of all runs tell.
+#[derive(Debug)]
+struct Names(BTreeMap<String, String>);
 
-fn same_setting(own: Option<&SettingFacts>, last: Option<&SettingFacts>, name: &str) -> Result<(), String> {
-    let (Some(own), Some(last)) = (own, last) else { return Err(format!("it has no setting `{name}`")) };
-    if own.base != last.base {
-        return Err(format!("`{name}` was compared with `{}`, not with `{}`", own.base, last.base));
+impl Names {
+    fn of(runs: &[Run]) -> Names {
+        let settings =
+            runs.iter().filter_map(|run| run.definition.as_ref()).flat_map(|study| &study.settings);
+        let pairs = settings.flat_map(|s| s.formerly.iter().map(|former| (former.clone(), s.name.clone())));
+        Names(pairs.collect())
     }
-    if own.made_by != last.made_by {
-        return Err(format!("`{name}` was made otherwise: {}", words(&own.made_by)));
+
+    fn present<'a>(&'a self, name: &'a str) -> &'a str {
+        self.0.get(name).map_or(name, String::as_str)
     }
-    Ok(())
+
+    /// Returns a run's setting of this name, or the one that has or had this name in another run.
+    fn facts<'a>(&self, header: &'a Header, name: &str) -> Option<&'a SettingFacts> {
+        let is_same = |s: &&SettingFacts| self.present(&s.name) == self.present(name);
+        header.settings.iter().find(|s| s.name == name).or_else(|| header.settings.iter().find(is_same))
+    }
+
+    /// Tells why a setting is not the same in two runs.
+    fn same(&self, own: &Header, last: &Header, name: &str) -> Result<(), String> {
+        let (Some(own), Some(last)) = (self.facts(own, name), self.facts(last, name)) else {
+            return Err(format!("it has no setting `{name}`"));
+        };
+        let name = &own.name;
+        if self.present(&own.base) != self.present(&last.base) {
+            return Err(format!("`{name}` was compared with `{}`, not with `{}`", own.base, last.base));
+        }
+        if own.made_by != last.made_by {
+            return Err(format!("`{name}` was made otherwise: {}", words(&own.made_by)));
+        }
+        Ok(())
+    }
 }
 
 fn words(made_by: &[String]) -> String {
@@ -131,10 +163,11 @@ impl History {
     pub fn of(mut runs: Vec<Run>) -> Option<History> {
         runs.sort_by(|a, b| a.header().started.cmp(&b.header().started));
         let last = runs.last().filter(|_| runs.len() > 1)?;
+        let names = Names::of(&runs);
         let mut series = vec![];
         for cell in &last.analysis.cells {
             let compared = cell.settings.iter().filter(|s| s.name != s.base);
-            series.extend(compared.map(|s| Series::of(&runs, last, &cell.cell, (&s.name, s.control))));
+            series.extend(compared.map(|s| Series::of(&runs, last, &names, &cell.cell, s)));
         }
         Some(History { runs, series })
     }
@@ -201,10 +234,11 @@ fn slices(header: &Header) -> String {
 }
 
 impl Series {
-    fn of(runs: &[Run], last: &Run, cell: &Cell, (setting, control): (&str, bool)) -> Series {
+    fn of(runs: &[Run], last: &Run, names: &Names, cell: &Cell, of_last: &SettingAnalysis) -> Series {
+        let (setting, control) = (&of_last.name, of_last.control);
         let (mut found, mut left_out) = (vec![], vec![]);
         for (place, run) in runs.iter().enumerate() {
-            match run.found(last, cell, setting) {
+            match run.found(last, names, cell, setting) {
                 Ok(one) => found.push((place, one)),
                 Err(why) => left_out.push((place, why)),
             }
@@ -215,7 +249,7 @@ impl Series {
             found.into_iter().filter_map(|(place, one)| Some((place, figure(one)?))).collect();
         let known = points.iter().filter_map(|(_, cost)| estimate(*cost)).collect::<Vec<_>>();
         let course = Course::of(&known);
-        Series { cell: cell.clone(), setting: setting.into(), control, of_mean, points, left_out, course }
+        Series { cell: cell.clone(), setting: setting.clone(), control, of_mean, points, left_out, course }
     }
 
     /// Returns the indexes, among all runs, of those with an interval.

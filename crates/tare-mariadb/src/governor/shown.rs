@@ -134,7 +134,7 @@ fn machine(seen: &Seen) -> String {
     match seen.account.machine {
         None => "unknown: the prices do not say how fast theirs was ([work])".to_owned(),
         Some(factor) => {
-            format!("prices times {factor:.2}: this machine is so many times as slow as theirs, of late")
+            format!("prices times {factor:.2}, for the speed of this machine of late")
         }
     }
 }

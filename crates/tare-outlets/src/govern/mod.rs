@@ -131,7 +131,7 @@ impl Error {
         };
         match error {
             SourceError::Refused { address, why } => {
-                let why = why.split("; an outlet needs").next().unwrap_or_default().to_owned();
+                let why = why.split("; this needs").next().unwrap_or_default().to_owned();
                 Error::NoRight { address: with_account(address), why }
             }
             SourceError::ReadOnly { address, why } => Error::ReadOnly { address: with_account(address), why },

@@ -93,6 +93,7 @@ fn table(figures: &Figures) -> Markup {
     let heads: Vec<&str> = figures.columns.iter().map(|(_, title)| *title).collect();
     let shown = shown(figures);
     let digest = figures.columns.iter().position(|(key, _)| *key == "digest");
+    let more = figures.rows.len() - figures.shown().len();
     html! {
         div.wide {
             table {
@@ -100,7 +101,7 @@ fn table(figures: &Figures) -> Markup {
                     tr { @for at in &shown { th class=[has_words(figures, *at).then_some("words")] scope="col" { (heads[*at]) } } }
                 }
                 tbody {
-                    @for row in &figures.rows {
+                    @for row in figures.shown() {
                         tr {
                             @for at in &shown {
                                 @if *at == 0 {
@@ -113,14 +114,14 @@ fn table(figures: &Figures) -> Markup {
                     }
                 }
             }
-            @if figures.more > 0 { p.note { (unit::fixed(count(figures.more), 0)) " more are not shown." } }
+            @if more > 0 { p.note { (unit::fixed(count(more), 0)) " more are not shown." } }
         }
     }
 }
 
 /// Returns the columns to show: those with values, so no p95 without histograms, for instance.
 fn shown(figures: &Figures) -> Vec<usize> {
-    let is_known = |at: usize| figures.rows.iter().any(|row| row[at] != Cell::None);
+    let is_known = |at: usize| figures.shown().iter().any(|row| row[at] != Cell::None);
     (0..figures.columns.len()).filter(|at| figures.columns[*at].0 != "digest" && is_known(*at)).collect()
 }
 
@@ -134,7 +135,7 @@ fn hint(cell: &Cell) -> Option<String> {
 
 /// Returns whether a column has words rather than figures, and is left-aligned.
 fn has_words(figures: &Figures, column: usize) -> bool {
-    figures.rows.iter().any(|row| is_word(&row[column]))
+    figures.shown().iter().any(|row| is_word(&row[column]))
 }
 
 /// Returns whether a cell is left-aligned: a word, or an empty cell among words.

@@ -26,7 +26,7 @@ pub use active::When;
 use changes::Between;
 pub use chart::Chart;
 
-/// Most rows of a table of figures; the others are summed up in a line.
+/// Most rows of a table of figures on the page; a line says how many others there are.
 const ROWS: usize = 20;
 /// Most rows of the shorter tables.
 const FEW_ROWS: usize = 10;
@@ -119,26 +119,29 @@ pub struct Figures {
     pub title: &'static str,
     /// Keys and titles of the columns.
     pub columns: &'static [(&'static str, &'static str)],
-    /// The rows.
+    /// All rows, sorted. Programs get all of them.
     pub rows: Vec<Vec<Cell>>,
-    /// Number of rows that were left out.
-    pub more: usize,
+    /// Most rows that people are shown.
+    most: usize,
     /// Whether it is collapsed, because it is long and rarely read.
     pub folded: bool,
 }
 
 impl Figures {
-    /// Makes a table of the first `most` of sorted rows.
+    /// Makes a table of sorted rows, of which people are shown the first `most`.
     fn new(
         key: &'static str,
         title: &'static str,
         columns: &'static [(&'static str, &'static str)],
-        mut rows: Vec<Vec<Cell>>,
+        rows: Vec<Vec<Cell>>,
         most: usize,
     ) -> Self {
-        let more = rows.len().saturating_sub(most);
-        rows.truncate(most);
-        Figures { key, title, columns, rows, more, folded: false }
+        Figures { key, title, columns, rows, most, folded: false }
+    }
+
+    /// Returns the rows that people are shown.
+    pub fn shown(&self) -> &[Vec<Cell>] {
+        &self.rows[..self.most.min(self.rows.len())]
     }
 
     fn folded(mut self) -> Self {
@@ -163,7 +166,6 @@ impl Serialize for Figures {
         let fields: BTreeMap<&str, serde_json::Value> = BTreeMap::from([
             ("key", self.key.into()),
             ("title", self.title.into()),
-            ("more", self.more.into()),
             ("rows", serde_json::to_value(Rows(self)).map_err(serde::ser::Error::custom)?),
         ]);
         fields.serialize(serializer)
@@ -322,7 +324,7 @@ impl Report {
     pub fn of_sessions(input: &Recorded, when: When) -> Result<Self, String> {
         let active = active::Active::of(&[input], None, when)?.ok_or_else(|| {
             format!(
-                "there is no {TABLE} in it: name an earlier snapshot, too, to see what changed in between"
+                "it has no rows of {TABLE}: name an earlier snapshot, too, to see what changed in between"
             )
         })?;
         let at = |us: u64| Header { taken_at: rfc3339(us), ..input.snapshot.header.clone() };
@@ -357,11 +359,12 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_figures_name_their_columns_and_say_what_is_left_out() {
+    fn people_are_shown_the_first_rows_and_programs_get_all_with_the_names_of_columns() {
         let rows = (0..3).map(|n| vec![Cell::Count(n), Cell::None]).collect();
         let figures = Figures::new("some", "Some", &[("count", "Count"), ("p95_seconds", "p95")], rows, 2);
         let json = serde_json::to_value(&figures).expect("JSON");
-        assert_eq!(json["more"], 1);
-        assert_eq!(json["rows"][1], serde_json::json!({"count": 1, "p95_seconds": null}));
+        assert_eq!(figures.shown(), [[Cell::Count(0), Cell::None], [Cell::Count(1), Cell::None]]);
+        assert_eq!(json["rows"].as_array().map(Vec::len), Some(3));
+        assert_eq!(json["rows"][2], serde_json::json!({"count": 2, "p95_seconds": null}));
     }
 }

@@ -419,8 +419,8 @@ impl Reading {
         let names: Vec<&str> = head.columns.iter().map(|column| column.name.as_str()).collect();
         if names.is_empty() {
             // The server's answer for a table on which the account has no right.
-            let why = "its columns may not be seen; an outlet needs GRANT SELECT ON performance_schema.*"
-                .to_owned();
+            let why =
+                "its columns may not be seen; this needs GRANT SELECT ON performance_schema.*".to_owned();
             return Err(source::Error::Refused { address: source.address().to_string(), why }.into());
         }
         let select =

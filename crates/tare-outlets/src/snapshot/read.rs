@@ -118,7 +118,7 @@ impl Reading<'_> {
     fn line(&mut self, line: &[u8]) -> Result<(), String> {
         let line = serde_json::from_slice(line).map_err(|error| match self.header {
             Some(_) => format!("no line of a snapshot: {error}"),
-            None => "this is no snapshot of tare's".to_owned(),
+            None => "this is no snapshot; `tare snapshot` and `tare ash` make them".to_owned(),
         })?;
         match line {
             Line::Header { snapshot } => {

@@ -1,6 +1,7 @@
 //! Reports of running servers: figures are those of the load, and what began anew in between is noticed.
 
 mod sessions;
+mod slower;
 
 use std::fs;
 use std::path::{Path, PathBuf};

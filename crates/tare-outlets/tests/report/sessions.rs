@@ -209,5 +209,5 @@ fn names_of_sessions_are_no_markup() {
     assert!(page.contains("<code>&lt;/text&gt;&lt;script&gt;alert"), "{page}");
     let without = by_hand(folder.path(), 1, "x", 5);
     let error = Report::of_sessions(&report::read(&without).expect("a snapshot"), When::default());
-    assert!(error.expect_err("no history").contains("there is no tare_active_session_history"));
+    assert!(error.expect_err("no history").contains("no rows of tare_active_session_history"));
 }

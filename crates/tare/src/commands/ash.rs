@@ -23,13 +23,14 @@ const ROTATE_SIZE: u64 = 64 << 20;
 /// Samples a MySQL 5.7 to 9, or a MariaDB with its own Performance Schema, through an account: which sessions
 /// are active, in which statement and stage, what they wait for, and who blocks them. A server with tare
 /// keeps this history itself, and is only read. `tare top FILE` and `tare report FILE` read the file, also
-/// while it is written and after it was cut. It has digests, and no text as it was sent. What the server does
-/// not collect is said at the start, with what to enable. What sampling costs is said every ten minutes and
-/// at the end. It waits for a server that is restarted. SIGHUP reopens the file. See
-/// docs/how-to/active-sessions.md.
+/// while it is written or if its end is cut off. The file has digests, not the text of statements.
+///
+/// The command says at the start what the server does not collect, and how to enable that; every ten minutes
+/// and at the end it says what sampling costs. It waits for a server that is restarted. SIGHUP reopens the
+/// file. See docs/how-to/active-sessions.md.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare ash --dsn-file db3.dsn -o db3.ash.jsonl                 # until Ctrl-C or SIGTERM, in at most 512 MB\n  \
+    tare ash --dsn-file db3.dsn -o db3.ash.jsonl     # until Ctrl-C, in at most 512 MB\n  \
     tare ash -h db3 -u monitor -p --for 10m -o incident.jsonl && tare report incident.jsonl\n  \
     tare ash --interval 100ms --for 1m -o - | jq -c .row\n\n\
     An account needs GRANT SELECT ON performance_schema.*, and PROCESS for row locks of MariaDB and MySQL 5.7.")]

@@ -24,13 +24,14 @@ pub(crate) struct Completions {
 }
 
 /// Runs the command; `command` is the declaration of the command line.
-pub(crate) fn completions(arguments: &Completions, command: Command) -> Result<ExitCode> {
+pub(crate) fn completions(arguments: &Completions, command: &Command) -> Result<ExitCode> {
     output::print(&text(arguments.shell, command)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns what a shell needs.
-pub(crate) fn text(shell: Shell, mut command: Command) -> Result<String> {
+pub(crate) fn text(shell: Shell, command: &Command) -> Result<String> {
+    let mut command = shown(command);
     let mut text = vec![];
     generate(shell, &mut command, "tare", &mut text);
     let mut text = String::from_utf8(text).context("completions")?;
@@ -38,6 +39,16 @@ pub(crate) fn text(shell: Shell, mut command: Command) -> Result<String> {
         arguments_for_fish(&command, "true", &mut text);
     }
     Ok(text)
+}
+
+/// Returns the command line without hidden commands, which the generators would offer.
+fn shown(command: &Command) -> Command {
+    Command::new("tare")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(command.get_about().cloned().unwrap_or_default())
+        .disable_help_flag(true)
+        .args(command.get_arguments().cloned())
+        .subcommands(command.get_subcommands().filter(|it| !it.is_hide_set()).cloned())
 }
 
 /// Adds the values of arguments that are no options, which the generator leaves out. `condition` is fish's
@@ -50,5 +61,25 @@ fn arguments_for_fish(command: &Command, condition: &str, text: &mut String) {
     for below in command.get_subcommands().filter(|it| it.get_name() != "help") {
         let condition = format!("{condition}; and __fish_seen_subcommand_from {}", below.get_name());
         arguments_for_fish(below, &condition, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_commands_are_not_offered() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let text = text(shell, &crate::command_line::command()).expect("completions");
+            let offers = |name: &str| {
+                [format!(" {name} "), format!("'{name}:"), format!("-a \"{name}\"")]
+                    .iter()
+                    .any(|it| text.contains(it))
+            };
+            assert!(offers("slowlog") && offers("completions"), "{shell}");
+            // The other hidden names are words of descriptions, too.
+            assert!(!offers("documents"), "{shell} offers a hidden command");
+        }
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use tare_host::options::Root;
 
 use crate::checks::{Diagnosis, Kind, diagnose, of_account};
-use crate::exit::{FOUND, NOT_LOOKED};
+use crate::exit::{self, FOUND, NOT_LOOKED};
 use crate::last_run::Update;
 use crate::output::Answer;
 use crate::server::Server;
@@ -96,7 +96,9 @@ fn look(arguments: &Doctor) -> Result<Vec<Diagnosis>> {
         vec![Server::of_process(process(pid)?)]
     } else if let Some(unit) = &arguments.unit {
         let server = Server::of_unit(&root, unit);
-        vec![server.ok_or_else(|| anyhow::anyhow!("there is no unit {unit}, or it is masked"))?]
+        vec![server.ok_or_else(|| exit::wrong(anyhow::anyhow!(
+                "--unit {unit}: there is no unit {unit}, or it is masked; without --unit every server is checked"
+            )))?]
     } else {
         Server::all(&root)
     };

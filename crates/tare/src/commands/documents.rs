@@ -30,7 +30,7 @@ pub(crate) fn documents(arguments: &Documents, command: &Command) -> Result<Exit
     manual::page::write(command, &folder("man")?).context("writing manual pages")?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         let path = folder("completions")?.join(shell.file_name("tare"));
-        fs::write(&path, completions::text(shell, command.clone())?)
+        fs::write(&path, completions::text(shell, command)?)
             .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)

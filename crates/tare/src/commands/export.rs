@@ -40,7 +40,7 @@ use crate::signals::ending;
 /// set by those variables.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare export                                                 # the server in /var/lib/mysql, on port 9105\n  \
+    tare export                                           # the server in /var/lib/mysql, on port 9105\n  \
     tare export --socket /srv/try/tare.sock --web.listen-address 127.0.0.1:9105\n  \
     tare export --web.config.file /etc/tare/web.yml             # HTTPS, users\n  \
     tare export --dsn-file /etc/tare/dsn --no-collect.perf_schema.tablelocks\n  \
@@ -53,7 +53,7 @@ pub(crate) struct Export {
     #[arg(long = "config.my-cnf", value_name = "FILE", conflicts_with_all = ["defaults_file", "defaults_extra_file", "no_defaults"])]
     my_cnf: Option<PathBuf>,
     /// Address to listen on, HOST:PORT or :PORT; may be repeated
-    #[arg(long = "web.listen-address", value_name = "ADDRESS", default_value = ":9105")]
+    #[arg(long = "web.listen-address", value_name = "ADDRESS", default_value = ":9105", value_parser = listen_address)]
     listen: Vec<String>,
     /// TLS, users and headers: a file in exporter-toolkit's format
     #[arg(long = "web.config.file", value_name = "FILE")]
@@ -211,6 +211,13 @@ impl FromArgMatches for Collectors {
 }
 
 /// Runs the command.
+/// Reads an address to listen on; the host's name is looked up later.
+fn listen_address(text: &str) -> Result<String, String> {
+    let port = text.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    port.map(|_| text.to_owned())
+        .ok_or_else(|| "HOST:PORT or :PORT is allowed, such as 127.0.0.1:9105".to_owned())
+}
+
 pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCode> {
     let mut reach = arguments.reach;
     reach.files.defaults_file = reach.files.defaults_file.or_else(|| arguments.my_cnf.clone());

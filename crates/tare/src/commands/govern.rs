@@ -37,7 +37,7 @@ const SHOWN: usize = 20;
 /// when there is room. Statements, transactions and errors go last, if nothing else keeps the budget. On
 /// every change, it reports what is "left visible" and what is "switched off", by kinds of instruments. What
 /// was off at its start stays off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM
-/// restore everything, and so does a standard output or a file of --output that cannot be written.
+/// restore everything. So does an error when standard output or the --output file is written.
 /// docs/explanation/budget.md describes the guarantees, and the order in which things are switched off.
 ///
 /// It uses the server's own port or socket (--dsn, --dsn-file or TARE_DSN). A server with tare keeps a budget

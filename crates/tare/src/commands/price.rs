@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use serde_json::json;
 use tare_budget::account::CONNECTIONS;
 use tare_budget::board::percent;
 use tare_budget::price::Origin;
@@ -15,6 +16,7 @@ use tare_outlets::{Address, govern};
 
 use crate::durations;
 use crate::outlet::Reach;
+use crate::output::Answer;
 use crate::page::{Column, Grid, paragraph};
 use crate::prices::{PriceClock, between, quality};
 
@@ -30,7 +32,8 @@ const LISTED: usize = 30;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare price --dsn 'mysql://agent@localhost?socket=/run/mysqld/mysqld.sock'\n  \
-    TARE_DSN=mysql://agent:secret@db1:3306 tare price --for 60s --cores 16")]
+    TARE_DSN=mysql://agent:secret@db1:3306 tare price --for 60s --cores 16\n  \
+    tare price --dsn-file db1.dsn --format json | jq '.instruments[0]'")]
 pub(crate) struct Price {
     #[command(flatten)]
     reach: Reach,
@@ -39,25 +42,62 @@ pub(crate) struct Price {
     /// Time between the two readings
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = durations::between("1s", "1d"))]
     time: Duration,
+    #[command(flatten)]
+    answer: Answer,
 }
 
 /// Runs the command.
 pub(crate) fn price(arguments: &Price, interrupt: &Interrupt) -> Result<ExitCode> {
+    arguments.answer.written(|| measured(arguments, interrupt))
+}
+
+fn measured(arguments: &Price, interrupt: &Interrupt) -> Result<ExitCode> {
     let address = Address::Account(Box::new(arguments.reach.account()?));
     let orders = arguments.clock.orders(address, 1.0, arguments.time)?;
     let machine = arguments.clock.machine()?;
     let mut wait = |time: Duration| interrupt.sleep(time).is_ok();
     if let Some((account, prices)) = govern::account(&orders, &machine, &mut wait)? {
-        print_account(&account, &prices.origin);
+        if arguments.answer.format.is_json() {
+            println!("{:#}", object(&account, &prices.origin));
+        } else {
+            print_account(&account, &prices.origin);
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the object for programs. Shares are of the CPU time, 1 is all of it.
+fn object(account: &CostAccount, prices: &Origin) -> serde_json::Value {
+    let share = |cost: Cost| json!({ "share": cost.ns, "low": cost.low, "high": cost.high });
+    let instrument = |it: &CostShare| {
+        let mut object = share(account.share_of(it.cost));
+        object["name"] = it.entry.name.clone().into();
+        object["level"] = it.entry.level.to_string().into();
+        object["events"] = it.entry.events.into();
+        object["ns_each"] = (it.cost.ns / it.entry.events.max(1.0)).into();
+        object
+    };
+    json!({
+        "overhead": share(account.share()),
+        "reading": share_of_total(account),
+        "connections": { "made": account.connected, "cost": share(account.share_of(account.connecting)) },
+        "prices": {
+            "measured": prices.measured, "server": prices.server, "machine": prices.machine, "times": account.machine,
+        },
+        "instruments": account.shares.iter().map(instrument).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the part of the overhead that reading the counts takes.
+fn share_of_total(account: &CostAccount) -> f64 {
+    if account.total.ns > 0.0 { account.own / account.total.ns } else { 0.0 }
 }
 
 fn print_account(account: &CostAccount, prices: &Origin) {
     paragraph(&format!(
         "The overhead is {} of the CPU time; {} of that is reading the counts.",
         between(account.share()),
-        percent(if account.total.ns > 0.0 { account.own / account.total.ns } else { 0.0 })
+        percent(share_of_total(account))
     ));
     paragraph(&quality(prices, account.machine));
     let mut grid = Grid::new(&[

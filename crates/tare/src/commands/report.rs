@@ -42,12 +42,13 @@ const NONE: &str = "–";
 /// indexes, files, memory, errors, changed settings, and losses. If counters were reset in between, by a
 /// restart or a TRUNCATE, the report says so, and they count from there.
 ///
-/// Of a server with tare it begins with the active sessions by wait class over time, and with the statements,
-/// waits, blocking sessions and sessions that took the time: between the snapshots, or from --from to --to,
-/// as far as the snapshots have tare_active_session_history. One file is enough for that part.
+/// For a server with tare the report begins with the active sessions: by wait class over time, and which
+/// statements, waits, blocking sessions and sessions took the time. This part is about the time between the
+/// snapshots, or from --from to --to, as far as their tare_active_session_history reaches. One file is enough
+/// for it.
 ///
-/// The page is one self-contained file; it is light or dark like the browser, and can be printed. Tables show
-/// the first rows of most tables, JSON shows everything.
+/// The page is one self-contained file; it is light or dark like the browser, and can be printed. The page
+/// and the terminal show the first rows of each table, JSON has all.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare report before.jsonl.gz after.jsonl.gz                     # in the terminal\n  \
@@ -62,7 +63,8 @@ pub(crate) struct Report {
     /// The later one; without it, only the active sessions of the first are reported
     #[arg(value_name = "AFTER", value_parser = file_to_read())]
     last: Option<PathBuf>,
-    /// Active sessions from this time on: 10:40 or 2026-01-02 10:40:05 (UTC), or so long before the end: 15m
+    /// Active sessions from this time on: 10:40 or 2026-01-02 10:40:05 (UTC), or
+    /// 15m for the last 15 minutes
     /// [default: the first snapshot, or all]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<Moment>,
@@ -176,9 +178,9 @@ fn grid(figures: &Figures, most: usize) -> Vec<String> {
         PAGE_ONLY.iter().any(|(of, column)| *column == key && (of.is_empty() || *of == figures.key))
     };
     let shown: Vec<usize> = (0..figures.columns.len()).filter(|at| !hidden(figures.columns[*at])).collect();
-    let rows = figures.rows.iter().take(most);
+    let rows = &figures.shown()[..most.min(figures.shown().len())];
     let column = |at: &usize| {
-        let is = |kind: fn(&Cell) -> bool| figures.rows.iter().any(|row| kind(&row[*at]));
+        let is = |kind: fn(&Cell) -> bool| rows.iter().any(|row| kind(&row[*at]));
         let kind = match (is(|it| matches!(it, Cell::Code(_))), is(|it| matches!(it, Cell::Name(_)))) {
             (true, _) => Column::CutEnd,
             (_, true) if *at == 0 => Column::CutStart,
@@ -188,9 +190,9 @@ fn grid(figures: &Figures, most: usize) -> Vec<String> {
         (figures.columns[*at].1, kind)
     };
     let mut grid = Grid::new(&shown.iter().map(column).collect::<Vec<_>>());
-    rows.for_each(|row| grid.row(shown.iter().map(|at| cell(&row[*at]))));
+    rows.iter().for_each(|row| grid.row(shown.iter().map(|at| cell(&row[*at]))));
     let mut lines = grid.lines(page::width());
-    let more = figures.more + figures.rows.len().saturating_sub(most);
+    let more = figures.rows.len() - rows.len();
     if more > 0 {
         lines.push(format!("… {more} more"));
     }

@@ -33,7 +33,7 @@ use crate::{endpoint, page};
 #[command(after_help = "Examples:\n  \
     tare run\n  \
     tare run --datadir /srv/try -- --innodb-buffer-pool-size=1G\n  \
-    tare run --datadir /srv/try -- --defaults-file=/srv/try.cnf --port=3307   # a [tare] group in it is read\n  \
+    tare run --datadir /srv/try -- --defaults-file=/srv/try.cnf --port=3307   # reads its group [tare]\n  \
     tare run --mariadbd /opt/mariadb-11.4/bin/mariadbd\n  \
     tare run --mariadbd /usr/sbin/mysqld                     # MySQL")]
 pub(crate) struct Run {

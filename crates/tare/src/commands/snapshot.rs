@@ -27,9 +27,8 @@ use crate::outlet::Reach;
 /// a Parquet file for each table, which DuckDB, ClickHouse and pandas open; - is standard output, as JSON
 /// Lines. A snapshot appears under its name completely or not at all, and only its owner may read it.
 ///
-/// It has all of the active session history, which with the default ash-memory is up to 76,458 rows. Of
-/// snapshots that follow each other each needs only what is new: --sessions-from 1h in one that is taken
-/// every hour.
+/// A snapshot of a server with tare has the whole active session history: up to 76,458 rows with the default
+/// ash-memory. If you take one every hour, --sessions-from 1h leaves out what the one before has.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     sudo tare snapshot before.jsonl.gz\n  \
@@ -48,9 +47,8 @@ pub(crate) struct Snapshot {
     /// and stay
     #[arg(long)]
     no_text: bool,
-    /// Of tare_active_session_history only rows from this time on: 10:40 or 2026-01-02 10:40:05 (UTC), or so
-    /// long ago: 1h
-    /// [default: all]
+    /// Leave out rows of tare_active_session_history before this time: 10:40 or 2026-01-02 10:40:05 (UTC), or
+    /// 1h for an hour ago [default: none]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     sessions_from: Option<Moment>,
     /// Replace an existing snapshot of that name

@@ -32,9 +32,9 @@ const WIDTH: usize = 160;
 /// tables that the view shows. `?` shows the keys. What is switched off, or what a server lacks, is reported,
 /// with what to do. Colours are left out when NO_COLOR is set.
 ///
-/// Of a server with tare it also shows the active sessions of the last hour; the keys ← → go back to a
-/// stretch of it, with its statements, waits and blocking sessions. FILE shows those of a snapshot, without a
-/// server.
+/// For a server with tare it also shows the active sessions of the last hour; the keys ← → go back to a
+/// stretch of it, with its statements, waits and blocking sessions. With FILE it shows those of a snapshot,
+/// without a server.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare top                                          # the server in /var/lib/mysql\n  \

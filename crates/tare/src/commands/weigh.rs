@@ -54,7 +54,8 @@ const AS_IT_IS: &str = "as it is";
     tare weigh --without 'stage/%' --without 'wait/io/table/%' --for 2m\n  \
     tare weigh --setting \"logs=SET GLOBAL log_output = 'FILE'\" \\\n    \
     --setting \"no logs=SET GLOBAL log_output = 'NONE'\"\n  \
-    tare weigh --setting \"lean=UPDATE performance_schema.tare_status SET VALUE = 'lean' WHERE NAME = 'level'\" \\\n    \
+    tare weigh \\\n    \
+    --setting \"lean=UPDATE performance_schema.tare_status SET VALUE = 'lean' WHERE NAME = 'level'\" \\\n    \
     --setting \"exact=UPDATE performance_schema.tare_status SET VALUE = 'exact' WHERE NAME = 'level'\"")]
 pub(crate) struct Weigh {
     #[command(flatten)]

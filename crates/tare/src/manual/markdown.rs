@@ -236,6 +236,8 @@ mod tests {
             let words: Vec<&str> = line.split_whitespace().skip_while(|word| word.contains('=')).collect();
             let begins = words.first().is_some_and(|word| ["tare", "sudo", "#"].contains(word));
             assert!(begins || line.starts_with("  --"), "{line}");
+            // Help has 100 columns, 2 of them margin: a line that is broken cannot be copied.
+            assert!(line.chars().count() <= 98, "{line}");
             if let Some((_, prose)) = line.trim_start().split_once("  ") {
                 assert!(prose.trim_start().starts_with('#'), "{line}");
             }

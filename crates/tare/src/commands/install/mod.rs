@@ -19,7 +19,7 @@ use tare_lab::interrupt::Interrupt;
 use crate::change::{Change, Undo};
 use crate::checks::{self, Finding};
 use crate::durations;
-use crate::exit::{INTERRUPTED, REFUSED};
+use crate::exit::{self, INTERRUPTED, REFUSED};
 use crate::last_run;
 use crate::output::Answer;
 use crate::provider;
@@ -71,7 +71,7 @@ pub(crate) struct Servers {
     /// Only the server of this unit; may be repeated [default: every unit that starts a server]
     #[arg(long = "unit", value_name = "NAME")]
     pub(crate) units: Vec<String>,
-    /// Only show what would be written
+    /// Only show what would be written or removed
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Restart the servers that need it, and check that they start correctly
@@ -217,7 +217,11 @@ fn every(
 /// Returns the servers of the named units, or all.
 fn meant(arguments: &Servers, root: &Root) -> Result<Vec<Server>> {
     let unit = |name: &String| {
-        Server::of_unit(root, name).with_context(|| format!("there is no unit {name}, or it is masked"))
+        Server::of_unit(root, name).ok_or_else(|| {
+            exit::wrong(anyhow::anyhow!(
+                "--unit {name}: there is no unit {name}, or it is masked; without --unit every server's is taken"
+            ))
+        })
     };
     if !arguments.units.is_empty() {
         return arguments.units.iter().map(unit).collect();

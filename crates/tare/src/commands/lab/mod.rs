@@ -30,7 +30,7 @@ use tare_lab::target::Credentials;
 use crate::exit::{ABOVE, NOT_KNOWN, wrong};
 use crate::names::Names;
 use crate::outlet::LabAccount;
-use crate::output::{Answer, Format};
+use crate::output::{self, Answer, Format};
 use crate::page::{self, Column, Grid};
 use crate::study::{preloads, table, watch};
 
@@ -163,7 +163,7 @@ pub(crate) struct LabBudget {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab report results/monday\n  \
-    tare lab report results/monday --publish docs/reports/pfs-default     # to be given away, without the raw data\n  \
+    tare lab report results/monday --publish docs/reports/pfs-default     # without the raw data\n  \
     tare lab report results/monday --fail-above 3% --markdown summary.md")]
 pub(crate) struct LabReport {
     /// Folder of results
@@ -175,6 +175,8 @@ pub(crate) struct LabReport {
     pub(crate) publish: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) budget: LabBudget,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Show several runs side by side, over time, versions or machines, and where a cost changes
@@ -205,11 +207,11 @@ pub(crate) fn lab(arguments: &Lab, interrupt: &Interrupt) -> Result<ExitCode> {
     match &arguments.command {
         LabCommand::List(a) => a.answer.written(|| list(a.answer.format).map(done)),
         LabCommand::Run(a) => run(a, interrupt),
-        LabCommand::Report(a) => show(&read(&a.folder)?, &a.folder, a.publish.as_deref(), &a.budget),
+        LabCommand::Report(a) => a.answer.written(|| report(a)),
         LabCommand::Compare(a) => a.answer.written(|| compare(a).map(done)),
         LabCommand::PutBack(a) => put_back(&a.folder, &a.account.credentials()?).map(done),
         LabCommand::Record(a) => record::record(a).map(done),
-        LabCommand::Replay(a) => record::replay(a, interrupt).map(done),
+        LabCommand::Replay(a) => a.answer.written(|| record::replay(a, interrupt).map(done)),
         LabCommand::Bench(a) => bench::bench(a, interrupt),
         LabCommand::Price(a) => price::price(a, interrupt),
     }
@@ -295,7 +297,7 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
     let analysis = watch(&order, interrupt).map_err(|error| {
         if matches!(error, Error::Interrupted) && order.folder.join(journal::FILE).exists() {
             eprintln!(
-                "what was measured is in {}; the same --output goes on with it",
+                "what was measured is in {}; the same command with the same --output continues",
                 order.folder.display()
             );
         }
@@ -351,10 +353,23 @@ fn show(analysis: &Analysis, folder: &Path, publish: Option<&Path>, asked: &LabB
     page::note(&format!("Results: {}", folder.display()));
     page::note(&format!("Report:  {}", report.display()));
     if let Some(path) = given_away {
-        page::note(&format!("To be given away: {}", path.display()));
+        page::note(&format!("Without the raw data: {}", path.display()));
     }
     table::in_short(analysis);
-    judge(analysis, asked)
+    judge(analysis, asked, Format::Table)
+}
+
+/// Makes the report of a folder again; prints its figures, or the whole report for programs.
+fn report(arguments: &LabReport) -> Result<ExitCode> {
+    let (folder, publish) = (&arguments.folder, arguments.publish.as_deref());
+    let analysis = read(folder)?;
+    if !arguments.answer.format.is_json() {
+        return show(&analysis, folder, publish, &arguments.budget);
+    }
+    let json = tare_lab::report::write(folder)?.json;
+    publish.map(|to| published(folder, to)).transpose()?;
+    output::print(&std::fs::read_to_string(&json).with_context(|| format!("reading {}", json.display()))?)?;
+    judge(&analysis, &arguments.budget, Format::Json)
 }
 
 /// Writes the report without the raw data into another folder.
@@ -368,8 +383,8 @@ fn published(folder: &Path, to: &Path) -> Result<PathBuf> {
     Ok(tare_lab::report::publish(folder, to)?)
 }
 
-/// Judges the results by the given budget, and writes the outcome to files.
-fn judge(analysis: &Analysis, asked: &LabBudget) -> Result<ExitCode> {
+/// Judges the results by the given budget, writes the outcome to files, and prints it for people.
+fn judge(analysis: &Analysis, asked: &LabBudget, format: Format) -> Result<ExitCode> {
     let judged = asked.fail_above.map(|budget| (budget, budget.judge(analysis)));
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
@@ -384,7 +399,9 @@ fn judge(analysis: &Analysis, asked: &LabBudget) -> Result<ExitCode> {
     if let Some(path) = &asked.junit {
         write(path, judged::junit(analysis, budget, &judgements))?;
     }
-    table::budget(budget, &judgements);
+    if !format.is_json() {
+        table::budget(budget, &judgements);
+    }
     Ok(match budget::outcome(&judgements) {
         Outcome::Passed => ExitCode::SUCCESS,
         Outcome::Failed => ExitCode::from(ABOVE),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use serde_json::json;
 use tare_connect::Secret;
 use tare_lab::definition::PASSWORD;
 use tare_lab::interrupt::Interrupt;
@@ -19,19 +20,21 @@ use tare_lab::target::Target;
 use crate::durations;
 use crate::exit::misuse;
 use crate::outlet::Reach;
+use crate::output::Answer;
 use crate::page::{self, Column, Grid};
 
 /// Record a load of your own, to be replayed
 ///
 /// Takes statements from a slow log (MariaDB's, MySQL's or that of `tare slowlog`), a general log, or the
 /// memory of a server (events_statements_history_long), and lists their kinds. What cannot be replayed is
-/// left out and counted: truncated texts, missing values. What a busy server with tare at its default level
-/// remembers lacks statements; that is said, and `tare slowlog` has all of them. Nothing is sent to any
-/// server. The file contains texts of statements with their values; only its owner may read it.
+/// left out and counted: truncated texts, missing values. A busy server with tare at its default level does
+/// not remember every statement; the command warns about that, and `tare slowlog` logs them all. Nothing is
+/// sent to any server. The file contains texts of statements with their values; only its owner may read it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab record shop.rec --slow-log /var/log/mysql/slow.log\n  \
-    tare slowlog --for 60s --outermost --format json -o minute.log && tare lab record shop.rec --slow-log minute.log\n  \
+    tare slowlog --for 60s --outermost --format json -o minute.log\n  \
+    tare lab record shop.rec --slow-log minute.log\n  \
     tare lab record shop.rec --dsn 'mysql://dba@localhost?socket=/run/mysqld/mysqld.sock'\n\n\
 A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. docs/how-to/replay.md says more.")]
 pub(crate) struct LabRecord {
@@ -42,8 +45,8 @@ pub(crate) struct LabRecord {
     from: From,
     #[command(flatten)]
     reach: Reach,
-    /// Stored programs, whose statements a general log has next to those that run them: the output of
-    /// `mariadb-dump --no-data --routines --triggers --events`
+    /// The stored programs, as `mariadb-dump --no-data --routines --triggers --events` prints them: a general
+    /// log has their statements, too, which are left out
     #[arg(long, value_name = "FILE", requires = "general_log")]
     programs: Option<PathBuf>,
     /// The server's sql_mode, as far as it affects quotes, such as NO_BACKSLASH_ESCAPES,ANSI_QUOTES
@@ -71,10 +74,10 @@ struct From {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab replay shop.rec --dsn mysql://lab@db1:3306 --send reads\n  \
-    tare lab replay shop.rec --dsn 'mysql://lab@localhost?socket=/tmp/my.sock' --send reads,writes --pace own\n  \
-    tare lab replay shop.rec --dsn mysql://lab@db1:3306 --connections 32 --for 60s\n\n\
-A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. What a replay costs under different settings a study says: \
-docs/how-to/replay.md.")]
+    tare lab replay shop.rec -h db1 -u lab -p --send reads,writes --pace own\n  \
+    tare lab replay shop.rec --dsn mysql://lab@db1:3306 --send reads --connections 32 --for 60s\n\n\
+A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. To compare settings under \
+this load, write a study: docs/how-to/replay.md.")]
 pub(crate) struct LabReplay {
     /// File that `tare lab record` wrote
     #[arg(value_name = "FILE")]
@@ -98,6 +101,8 @@ pub(crate) struct LabReplay {
     /// Print the output of a study's driver
     #[arg(long, hide = true)]
     as_driver: bool,
+    #[command(flatten)]
+    pub(super) answer: Answer,
 }
 
 /// What to know about statements that a sampling server remembers.
@@ -228,7 +233,11 @@ pub(crate) fn replay(arguments: &LabReplay, interrupt: &Interrupt) -> Result<()>
     };
     if !arguments.as_driver {
         let outcome = replay::play(replay, interrupt, &mut |_| {})?;
-        print(&outcome, users, arguments.pace);
+        if arguments.answer.format.is_json() {
+            println!("{:#}", object(&outcome, users));
+        } else {
+            print(&outcome, users, arguments.pace);
+        }
         return Ok(());
     }
     println!("{}", printed::STARTED);
@@ -237,6 +246,25 @@ pub(crate) fn replay(arguments: &LabReplay, interrupt: &Interrupt) -> Result<()>
         let _ = printed::progress(&mut stdout(), users, &progress);
     })?;
     Ok(printed::outcome(&mut stdout(), &outcome)?)
+}
+
+/// Makes the object for programs. Times are seconds.
+#[allow(clippy::cast_precision_loss)] // counts of a replay
+fn object(outcome: &Outcome, users: u32) -> serde_json::Value {
+    let (sum, count) = outcome.latencies.sum();
+    let errors = outcome
+        .errors
+        .iter()
+        .map(|(code, (count, message))| json!({ "number": code, "count": count, "example": message }));
+    json!({
+        "statements": outcome.statements, "seconds": outcome.seconds, "rows": outcome.rows, "connections": users,
+        "latency": {
+            "mean": sum / count.max(1) as f64, "p50": outcome.latencies.at(0.5), "p95": outcome.latencies.at(0.95),
+            "p99": outcome.latencies.at(0.99),
+        },
+        "begun_too_late": outcome.behind, "left_out": outcome.left_out, "not_sent": outcome.not_reached,
+        "errors": errors.collect::<Vec<_>>(),
+    })
 }
 
 fn print(outcome: &Outcome, users: u32, pace: Pace) {
