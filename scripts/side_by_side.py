@@ -7,7 +7,8 @@ runs afterwards with nothing beside it: one that measures by the clock, or that 
 tests come last.
 
 A program fails that exits with another status than 0, is killed, cannot be started, or takes too long. Programs that took
-long the last time, by a file in target/, start first; unknown ones before those, the ones with servers ahead of the others.
+long the last time, by a file in target/, start first; unknown ones before those, the ones with servers ahead of the others,
+and among these those with more to read. At the end a table says which programs took longest, and how much of a processor.
 
 TARE_TEST_PROGRAMS is how many run at a time (3), TARE_TEST_SECONDS how long each may take (1200).
 """
@@ -34,6 +35,8 @@ CHOOSING = ["--lib", "--bin", "--bins", "--test", "--tests", "--example", "--exa
 VALUED = ["-p", "--package", "--exclude", "--bin", "--example", "--test", "--bench", "-F", "--features", "-j", "--jobs"]
 VALUED += ["--profile", "--target", "--target-dir", "--manifest-path", "--config", "--color", "-Z"]
 ALONE = re.compile(r"^//! ALONE: ", re.MULTILINE)
+# How many programs the table of the slowest has.
+LISTED = 20
 SERVERS = re.compile(r"\bserver\b", re.IGNORECASE)
 
 
@@ -150,11 +153,22 @@ def documentation(arguments, passed, known, programs):
     return [Program("", "", "--doc", command, Path.cwd(), dict(os.environ), "")]
 
 
+def ended(status, late):
+    """Returns how a program failed that ended with this status, or None."""
+    if late:
+        return f"test program was killed: it had not ended after {SECONDS:.0f} s (TARE_TEST_SECONDS)"
+    if status < 0:
+        return f"test program was killed by {signal.Signals(-status).name}"
+    return "test failed" if status else None
+
+
 class Runner:
     """Runs programs, prints what they printed, and keeps which failed."""
 
     def __init__(self, took):
         self.took = took
+        # Each one's seconds, and those of processors, of this run.
+        self.used = {}
         self.failed = []
         self.printing = threading.Lock()
         self.running = set()
@@ -163,8 +177,10 @@ class Runner:
         """Runs a program to its end and prints its output."""
         with tempfile.TemporaryFile() as output:
             begun = time.monotonic()
-            failure = self.ending(program, output)
-            self.took[program.choice] = round(time.monotonic() - begun, 1)
+            failure, processor = self.ending(program, output)
+            seconds = time.monotonic() - begun
+            self.took[program.choice] = round(seconds, 1)
+            self.used[program.choice] = seconds, processor
             output.seek(0)
             text = output.read()
         heading = f"     Running {program.name} ({program.command[0]})\n" if program.name else ""
@@ -178,7 +194,8 @@ class Runner:
             sys.stdout.flush()
 
     def ending(self, program, output):
-        """Runs a program to its end; returns how it failed, or None."""
+        """Runs a program to its end; returns how it failed, or None, and the processor's seconds that it and what it has
+        started and waited for took."""
         try:
             # A group of its own: what a program leaves running ends with it when it hangs.
             child = subprocess.Popen(
@@ -186,19 +203,24 @@ class Runner:
                 stdout=output, stderr=subprocess.STDOUT, process_group=0,
             )
         except OSError as error:
-            return f"test program cannot be started: {error}"
+            return f"test program cannot be started: {error}", 0.0
         self.running.add(child)
-        try:
-            status = child.wait(SECONDS)
-        except subprocess.TimeoutExpired:
+        late = threading.Event()
+
+        def kill():
+            late.set()
             os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            return f"test program was killed: it had not ended after {SECONDS:.0f} s (TARE_TEST_SECONDS)"
-        finally:
-            self.running.discard(child)
-        if status < 0:
-            return f"test program was killed by {signal.Signals(-status).name}"
-        return "test failed" if status else None
+
+        limit = threading.Timer(SECONDS, kill)
+        limit.start()
+        # Not yet reaped, so that its number is nobody else's when the limit kills its group.
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        limit.cancel()
+        limit.join()
+        self.running.discard(child)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        return ended(child.returncode, late.is_set()), usage.ru_utime + usage.ru_stime
 
     def all(self, programs, at_a_time):
         """Runs programs, some at a time, in their order."""
@@ -228,7 +250,21 @@ class Runner:
 
 def in_order(programs, took):
     """Sorts programs by what they took the last time, longest first, behind those that nothing is known about."""
-    return sorted(programs, key=lambda it: (-took.get(it.choice, float("inf")), not SERVERS.search(it.source)))
+
+    def place(it):
+        return -took.get(it.choice, float("inf")), not SERVERS.search(it.source), -len(it.source)
+
+    return sorted(programs, key=place)
+
+
+def slowest(used):
+    """Returns lines about the programs that took longest."""
+    if len(used) < 2:
+        return []
+    elapsed, processor = (sum(it) for it in zip(*used.values()))
+    longest = sorted(used.items(), key=lambda it: -it[1][0])[:LISTED]
+    lines = [f"{choice:<50} {seconds:8.1f} s {cpu:8.1f} s" for choice, (seconds, cpu) in longest]
+    return [f"{'the slowest programs':<50}   elapsed  processor", *lines, f"{'all':<50} {elapsed:8.1f} s {processor:8.1f} s"]
 
 
 def main():
@@ -247,6 +283,7 @@ def main():
     runner.all(in_order([it for it in programs if it not in alone], took), AT_A_TIME)
     runner.all(alone, 1)
     runner.all(documentation(arguments, passed, known, programs), 1)
+    print(*slowest(runner.used), sep="\n")
     times.write_text(json.dumps(took, indent=1, sort_keys=True) + "\n")
 
     if runner.failed:

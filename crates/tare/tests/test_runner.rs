@@ -106,6 +106,11 @@ fn what_fails_hangs_dies_or_is_skipped_is_said_and_counted() {
     for word in ["one is not two", "unittests src/lib.rs ", "Doc-tests sample ", "tests/alone.rs "] {
         assert!(said.contains(word), "no {word:?} in:\n{said}");
     }
+    // A program killed for its time is in the table with the others.
+    let table = said.lines().skip_while(|it| !it.starts_with("the slowest programs"));
+    let listed: Vec<&str> = table.filter(|it| it.ends_with(" s")).collect();
+    let has = |choice: &str| listed.iter().any(|it| it.starts_with(&format!("{choice} ")));
+    assert!(has("-p sample --test hangs") && has("--doc") && has("all"), "{listed:?} in:\n{said}");
     let child = fs::read_to_string(package.path().join("child")).expect("a number");
     let line = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
     assert!(!line.contains("6543"), "what a hanging program has started goes with it");
