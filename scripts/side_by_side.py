@@ -10,9 +10,13 @@ A program fails that exits with another status than 0, is killed, cannot be star
 long the last time, by a file in target/, start first; unknown ones before those, the ones with servers ahead of the others,
 and among these those with more to read. At the end a table says which programs took longest, and how much of a processor.
 
-TARE_TEST_PROGRAMS is how many run at a time (3), TARE_TEST_SECONDS how long each may take (1200).
+Three run at a time, and up to eight as long as a processor idles. TARE_TEST_PROGRAMS says how many instead,
+TARE_TEST_SECONDS how long each may take (1200). TARE_TEST_BESIDE is a command that runs beside the programs, on one
+processor, before those that run alone: `make check`.
 """
 
+import collections
+import contextlib
 import functools
 import json
 import os
@@ -27,7 +31,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-AT_A_TIME = int(os.environ.get("TARE_TEST_PROGRAMS", "3"))
+# How many run at a time: the first number in any case, up to the second as long as a processor idles.
+AT_A_TIME = (3, 8)
+if "TARE_TEST_PROGRAMS" in os.environ:
+    AT_A_TIME = (int(os.environ["TARE_TEST_PROGRAMS"]),) * 2
+# How long the processors are watched before a further program starts, in seconds, and how much of one has to idle meanwhile.
+WATCHED = 2
+IDLING = 0.6
 SECONDS = float(os.environ.get("TARE_TEST_SECONDS", "1200"))
 # With one of these, Cargo leaves the documentation's tests out.
 CHOOSING = ["--lib", "--bin", "--bins", "--test", "--tests", "--example", "--examples", "--bench", "--benches", "--all-targets"]
@@ -101,7 +111,9 @@ def environment(package):
         "CARGO_PKG_VERSION_PATCH": version[2],
         "CARGO_PKG_RUST_VERSION": package.get("rust_version") or "",
     }
-    return {**os.environ, "CARGO": cargo()[0], "RUSTUP_TOOLCHAIN": toolchain(), **told}
+    # What runs beside them does so once, and not beside what they run in turn.
+    inherited = {name: value for name, value in os.environ.items() if name != "TARE_TEST_BESIDE"}
+    return {**inherited, "CARGO": cargo()[0], "RUSTUP_TOOLCHAIN": toolchain(), **told}
 
 
 @functools.cache
@@ -162,6 +174,15 @@ def ended(status, late):
     return "test failed" if status else None
 
 
+def idled():
+    """Returns how long this machine's processors have idled, added up, in seconds; 0 where nobody says so."""
+    try:
+        words = Path("/proc/stat").read_text().split()
+    except OSError:
+        return 0.0
+    return int(words[4]) / os.sysconf("SC_CLK_TCK")
+
+
 class Runner:
     """Runs programs, prints what they printed, and keeps which failed."""
 
@@ -190,7 +211,7 @@ class Runner:
                 sys.stdout.buffer.write(b"\n")
             if failure:
                 self.failed.append(program.choice)
-                print(f"error: {failure}, to rerun pass `{program.choice}`")
+                print(f"error: {failure}, to rerun {'pass' if program.choice.startswith('-') else 'call'} `{program.choice}`")
             sys.stdout.flush()
 
     def ending(self, program, output):
@@ -222,24 +243,43 @@ class Runner:
         child.returncode = os.waitstatus_to_exitcode(status)
         return ended(child.returncode, late.is_set()), usage.ru_utime + usage.ru_stime
 
-    def all(self, programs, at_a_time):
-        """Runs programs, some at a time, in their order."""
-        waiting = queue.SimpleQueue()
-        for program in programs:
-            waiting.put(program)
+    def all(self, programs, least, most):
+        """Runs programs in their order: as many as `least` at a time, and more, up to `most`, while a processor idles."""
+        waiting = collections.deque(programs)
+        ended = queue.SimpleQueue()
+        running = 0
 
-        def work():
-            while True:
-                try:
-                    self.run(waiting.get_nowait())
-                except queue.Empty:
-                    return
+        def work(program):
+            self.run(program)
+            ended.put(program)
 
-        workers = [threading.Thread(target=work, daemon=True) for _ in range(min(at_a_time, len(programs)))]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        allowed = least
+        while waiting or running:
+            while waiting and running < allowed:
+                threading.Thread(target=work, args=[waiting.popleft()], daemon=True).start()
+                running += 1
+            allowed = least
+            before = idled()
+            try:
+                ended.get(timeout=WATCHED if waiting and running < most else None)
+                running -= 1
+            except queue.Empty:
+                if idled() - before > IDLING * WATCHED:
+                    allowed = running + 1
+
+    @contextlib.contextmanager
+    def beside(self, command):
+        """Runs a command beside what is run meanwhile."""
+        words = command.split()
+        if not words:
+            yield
+            return
+        # It is not to take the processors from those that wait for servers.
+        program = Program("", "", command, words, Path.cwd(), {**os.environ, "CARGO_BUILD_JOBS": "1"}, "")
+        thread = threading.Thread(target=self.run, args=[program], daemon=True)
+        thread.start()
+        yield
+        thread.join()
 
     def stop(self, number, _frame):
         """Ends what runs when somebody ends this program."""
@@ -280,9 +320,11 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, runner.stop)
     alone = [it for it in programs if ALONE.search(it.source)]
-    runner.all(in_order([it for it in programs if it not in alone], took), AT_A_TIME)
-    runner.all(alone, 1)
-    runner.all(documentation(arguments, passed, known, programs), 1)
+    others = in_order([it for it in programs if it not in alone], took)
+    with runner.beside(os.environ.get("TARE_TEST_BESIDE", "")):
+        runner.all(others, *AT_A_TIME)
+    runner.all(alone, 1, 1)
+    runner.all(documentation(arguments, passed, known, programs), 1, 1)
     print(*slowest(runner.used), sep="\n")
     times.write_text(json.dumps(took, indent=1, sort_keys=True) + "\n")
 
