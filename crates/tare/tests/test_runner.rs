@@ -130,7 +130,10 @@ fn what_fails_hangs_dies_or_is_skipped_is_said_and_counted() {
     let ended = run_beside(package.path(), "--test=good has_what", "cargo check --locked --nothing");
     let said = text(&ended);
     let call = "error: test failed, to rerun call `cargo check --locked --nothing`";
-    assert!(!ended.status.success() && said.lines().any(|it| it == call) && said.contains("'--nothing'"), "{said}");
+    assert!(
+        !ended.status.success() && said.lines().any(|it| it == call) && said.contains("'--nothing'"),
+        "{said}"
+    );
     assert!(said.ends_with("tests: 1 passed, 1 failed, 0 skipped\n"), "{said}");
     let ended = run_beside(package.path(), "--test=good has_what", "cargo check --locked");
     let said = text(&ended);

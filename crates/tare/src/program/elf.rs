@@ -322,7 +322,8 @@ mod tests {
     fn a_constant_is_found_also_among_the_code() {
         let folder = tempfile::tempdir().expect("folder");
         let source = folder.path().join("version.c");
-        let code = "const char other[] = \"not a -MariaDB\\0a -MariaDB of\", version[] = \"10.11.7-MariaDB\";";
+        let code =
+            "const char other[] = \"not a -MariaDB\\0a -MariaDB of\", version[] = \"10.11.7-MariaDB\";";
         fs::write(&source, code).expect("file");
         for how in ["separate-code", "noseparate-code"] {
             let object = folder.path().join(how);

@@ -1,8 +1,8 @@
-//! What it costs to answer a question about many digests: `digests [rows [times [shape [question]]]]` prints
+//! What it costs to answer a question about many digests: `answers digests [rows [times [shape [question]]]]` prints
 //! milliseconds of the CPU of the thread that answers, in one shape or in both. The question is `all`,
 //! `highest`, as `tare export` asks for the 250 digests that took most and for the sums of all, or names
 //! columns. Under `valgrind --tool=callgrind --toggle-collect='*answer*query*'` the instructions are the
-//! exact figure: `tests/cost.rs`.
+//! exact figure: `tests/cost.rs` of `tare-wire`.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -44,7 +44,7 @@ fn highest(columns: &str) -> String {
     )
 }
 
-type Failure = Box<dyn std::error::Error>;
+pub(crate) type Failure = Box<dyn std::error::Error>;
 
 /// An engine with so many digests, each counted by two of ten connections.
 fn filled(digests: usize, extended: bool) -> Rig {
@@ -110,8 +110,7 @@ fn connect(path: &Path) -> Result<UnixStream, Failure> {
     Ok(stream)
 }
 
-fn main() -> Result<(), Failure> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let number = |at: usize, usual| arguments.get(at).map_or(Ok(usual), |text| text.parse::<usize>());
     let (digests, times) = (number(0, 5000)?, number(1, 100)?);
     let only = arguments.get(2).map(String::as_str);

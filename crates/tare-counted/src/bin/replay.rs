@@ -13,7 +13,7 @@
 //! comes, runs one statement and goes instead, at level sampled, where hardly any statement is chosen. Under
 //! `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact
 //! figure, and under `--tool=lackey` the lines that are written between two stores to [`BEGINNING`] (see
-//! `tests/instructions`).
+//! `tests/instructions.rs` of `tare-engine`).
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
