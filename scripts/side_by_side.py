@@ -3,8 +3,7 @@
 
 Builds what `cargo test` would run, and runs some of the programs at a time, because most of them wait for servers. Prints
 each one's output whole, as Cargo does, once the program has ended. A program whose source has a line `//! ALONE: REASON`
-runs afterwards with nothing beside it: one that measures by the clock, or that loads the whole machine. The documentation's
-tests come last.
+runs afterwards with nothing beside it: one that measures by the clock, or that loads the whole machine.
 
 A program fails that exits with another status than 0, is killed, cannot be started, or takes too long. Programs that took
 long the last time, by a file in target/, start first; unknown ones before those, the ones with servers ahead of the others,
@@ -322,9 +321,8 @@ def main():
     alone = [it for it in programs if ALONE.search(it.source)]
     others = in_order([it for it in programs if it not in alone], took)
     with runner.beside(os.environ.get("TARE_TEST_BESIDE", "")):
-        runner.all(others, *AT_A_TIME)
+        runner.all([*others, *documentation(arguments, passed, known, programs)], *AT_A_TIME)
     runner.all(alone, 1, 1)
-    runner.all(documentation(arguments, passed, known, programs), 1, 1)
     print(*slowest(runner.used), sep="\n")
     times.write_text(json.dumps(took, indent=1, sort_keys=True) + "\n")
 
