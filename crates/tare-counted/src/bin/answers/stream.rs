@@ -1,8 +1,8 @@
 //! Statements read from a stream over the endpoint's socket: what that costs the server.
 //!
-//! `answers stream [statements [blocks | full | normalised | none | polls]]` records statements with texts of 100 to
-//! 300 bytes, of forty digests, on eight threads, and reads them as `tare slowlog` does: in the blocks they
-//! were recorded in; or, where it leaves some out, as rows with their text, with their digest's, or with
+//! `answers stream [statements [blocks | full | normalised | none | polls]]` records statements with texts of
+//! 100 to 300 bytes, of forty digests, on eight threads, and reads them as `tare slowlog` does: in the blocks
+//! they were recorded in; or, where it leaves some out, as rows with their text, with their digest's, or with
 //! none. With `polls` nothing is recorded, and so many SELECTs find nothing new. It prints nanoseconds of
 //! processor time that the endpoint's thread took for each, the client's left out. Under `valgrind
 //! --tool=callgrind --toggle-collect=*answer*query*` the instructions divided by the statements are the exact
@@ -89,7 +89,7 @@ impl StreamClient {
         self.stream.write_all(&packet).expect("sent");
     }
 
-    /// The next packet's payload.
+    /// Returns the next packet's payload.
     fn packet(&mut self) -> &[u8] {
         loop {
             if let Some([a, b, c, _]) = self.buffer[self.from..].first_chunk() {
@@ -127,7 +127,7 @@ impl StreamClient {
     }
 }
 
-/// Processor time of the thread of this name, in nanoseconds.
+/// Returns the processor time of the thread of this name, in nanoseconds.
 fn processor_time(name: &str) -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").expect("tasks");
     let of = |task: std::fs::DirEntry| {
