@@ -249,8 +249,13 @@ class Runner:
         running = 0
 
         def work(program):
-            self.run(program)
-            ended.put(program)
+            try:
+                self.run(program)
+            except BaseException:
+                self.failed.append(program.choice)
+                raise
+            finally:
+                ended.put(program)
 
         allowed = least
         while waiting or running:
