@@ -70,8 +70,14 @@ jumps: setup provider ## count the jumps that tare takes for a statement, by fun
 samples: setup provider ## sample a running server: where in tare it spends its time, by line of the source (needs perf)
 	@scripts/samples.sh $(ARGS)
 
-check: tools ## formatting, lints, documentation and its links; licences and advisories where cargo-deny is there
+.PHONY: format test-programs
+format:
 	cargo fmt --all --check
+
+test-programs:
+	@scripts/test.sh --build
+
+check: tools format ## formatting, lints, documentation and its links; licences and advisories where cargo-deny is there
 	@scripts/links.sh
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps --document-private-items
@@ -105,10 +111,11 @@ repository: ## make an apt repository of static files of the package (TARE_SIGNI
 	@TARE_SIGNING_KEY="$(TARE_SIGNING_KEY)" scripts/repository.sh
 
 # Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what
-# they load into servers is the optimised provider. That is linked by one processor, while another one lints.
-test: setup ## the whole test suite; CI calls exactly this
-	@$(MAKE) --no-print-directory --jobs=2 provider check
-	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/test.sh
+# they load into servers is the optimised provider. That is linked by one processor, while another one builds the tests. Tests
+# wait for servers much of their time: meanwhile lints and documentation are checked.
+test: setup format ## the whole test suite; CI calls exactly this
+	@$(MAKE) --no-print-directory --jobs=2 provider test-programs
+	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so TARE_TEST_BESIDE="make --no-print-directory check" scripts/test.sh
 
 # Unit tests of every crate, and the tests of the engine, of the budget and of the tables.
 test-unit: tools ## what needs no server

@@ -2,8 +2,8 @@
 # What recording one transaction costs: instructions (exact), nanoseconds (of this machine), and where they go.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --quiet --locked --profile provider -p tare-engine --example replay
-replay=target/provider/examples/replay
+cargo build --quiet --locked --profile provider -p tare-counted --bin replay
+replay=target/provider/replay
 transactions=1000
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT

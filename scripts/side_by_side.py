@@ -3,15 +3,19 @@
 
 Builds what `cargo test` would run, and runs some of the programs at a time, because most of them wait for servers. Prints
 each one's output whole, as Cargo does, once the program has ended. A program whose source has a line `//! ALONE: REASON`
-runs afterwards with nothing beside it: one that measures by the clock, or that loads the whole machine. The documentation's
-tests come last.
+runs afterwards with nothing beside it: one that measures by the clock, or that loads the whole machine.
 
 A program fails that exits with another status than 0, is killed, cannot be started, or takes too long. Programs that took
-long the last time, by a file in target/, start first; unknown ones before those, the ones with servers ahead of the others.
+long the last time, by a file in target/, start first; unknown ones before those, the ones with servers ahead of the others,
+and among these those with more to read. At the end a table says which programs took longest, and how much of a processor.
 
-TARE_TEST_PROGRAMS is how many run at a time (3), TARE_TEST_SECONDS how long each may take (1200).
+Three run at a time, and up to eight as long as a processor idles. TARE_TEST_PROGRAMS says how many instead,
+TARE_TEST_SECONDS how long each may take (1200). TARE_TEST_BESIDE is a command that runs beside the programs, on one
+processor, before those that run alone: `make check`.
 """
 
+import collections
+import contextlib
 import functools
 import json
 import os
@@ -26,7 +30,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-AT_A_TIME = int(os.environ.get("TARE_TEST_PROGRAMS", "3"))
+# How many run at a time: the first number in any case, up to the second as long as a processor idles.
+AT_A_TIME = (3, 8)
+if "TARE_TEST_PROGRAMS" in os.environ:
+    AT_A_TIME = (int(os.environ["TARE_TEST_PROGRAMS"]),) * 2
+# How long the processors are watched before a further program starts, in seconds, and how much of one has to idle meanwhile.
+WATCHED = 2
+IDLING = 0.6
 SECONDS = float(os.environ.get("TARE_TEST_SECONDS", "1200"))
 # With one of these, Cargo leaves the documentation's tests out.
 CHOOSING = ["--lib", "--bin", "--bins", "--test", "--tests", "--example", "--examples", "--bench", "--benches", "--all-targets"]
@@ -34,6 +44,8 @@ CHOOSING = ["--lib", "--bin", "--bins", "--test", "--tests", "--example", "--exa
 VALUED = ["-p", "--package", "--exclude", "--bin", "--example", "--test", "--bench", "-F", "--features", "-j", "--jobs"]
 VALUED += ["--profile", "--target", "--target-dir", "--manifest-path", "--config", "--color", "-Z"]
 ALONE = re.compile(r"^//! ALONE: ", re.MULTILINE)
+# How many programs the table of the slowest has.
+LISTED = 20
 SERVERS = re.compile(r"\bserver\b", re.IGNORECASE)
 
 
@@ -98,7 +110,9 @@ def environment(package):
         "CARGO_PKG_VERSION_PATCH": version[2],
         "CARGO_PKG_RUST_VERSION": package.get("rust_version") or "",
     }
-    return {**os.environ, "CARGO": cargo()[0], "RUSTUP_TOOLCHAIN": toolchain(), **told}
+    # What runs beside them does so once, and not beside what they run in turn.
+    inherited = {name: value for name, value in os.environ.items() if name != "TARE_TEST_BESIDE"}
+    return {**inherited, "CARGO": cargo()[0], "RUSTUP_TOOLCHAIN": toolchain(), **told}
 
 
 @functools.cache
@@ -150,11 +164,31 @@ def documentation(arguments, passed, known, programs):
     return [Program("", "", "--doc", command, Path.cwd(), dict(os.environ), "")]
 
 
+def ended(status, late):
+    """Returns how a program failed that ended with this status, or None."""
+    if late:
+        return f"test program was killed: it had not ended after {SECONDS:.0f} s (TARE_TEST_SECONDS)"
+    if status < 0:
+        return f"test program was killed by {signal.Signals(-status).name}"
+    return "test failed" if status else None
+
+
+def idled():
+    """Returns how long this machine's processors have idled, added up, in seconds; 0 where nobody says so."""
+    try:
+        words = Path("/proc/stat").read_text().split()
+    except OSError:
+        return 0.0
+    return int(words[4]) / os.sysconf("SC_CLK_TCK")
+
+
 class Runner:
     """Runs programs, prints what they printed, and keeps which failed."""
 
     def __init__(self, took):
         self.took = took
+        # Each one's seconds, and those of processors, of this run.
+        self.used = {}
         self.failed = []
         self.printing = threading.Lock()
         self.running = set()
@@ -163,8 +197,10 @@ class Runner:
         """Runs a program to its end and prints its output."""
         with tempfile.TemporaryFile() as output:
             begun = time.monotonic()
-            failure = self.ending(program, output)
-            self.took[program.choice] = round(time.monotonic() - begun, 1)
+            failure, processor = self.ending(program, output)
+            seconds = time.monotonic() - begun
+            self.took[program.choice] = round(seconds, 1)
+            self.used[program.choice] = seconds, processor
             output.seek(0)
             text = output.read()
         heading = f"     Running {program.name} ({program.command[0]})\n" if program.name else ""
@@ -174,11 +210,12 @@ class Runner:
                 sys.stdout.buffer.write(b"\n")
             if failure:
                 self.failed.append(program.choice)
-                print(f"error: {failure}, to rerun pass `{program.choice}`")
+                print(f"error: {failure}, to rerun {'pass' if program.choice.startswith('-') else 'call'} `{program.choice}`")
             sys.stdout.flush()
 
     def ending(self, program, output):
-        """Runs a program to its end; returns how it failed, or None."""
+        """Runs a program to its end; returns how it failed, or None, and the processor's seconds that it and what it has
+        started and waited for took."""
         try:
             # A group of its own: what a program leaves running ends with it when it hangs.
             child = subprocess.Popen(
@@ -186,38 +223,67 @@ class Runner:
                 stdout=output, stderr=subprocess.STDOUT, process_group=0,
             )
         except OSError as error:
-            return f"test program cannot be started: {error}"
+            return f"test program cannot be started: {error}", 0.0
         self.running.add(child)
-        try:
-            status = child.wait(SECONDS)
-        except subprocess.TimeoutExpired:
+        late = threading.Event()
+
+        def kill():
+            late.set()
             os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            return f"test program was killed: it had not ended after {SECONDS:.0f} s (TARE_TEST_SECONDS)"
-        finally:
-            self.running.discard(child)
-        if status < 0:
-            return f"test program was killed by {signal.Signals(-status).name}"
-        return "test failed" if status else None
 
-    def all(self, programs, at_a_time):
-        """Runs programs, some at a time, in their order."""
-        waiting = queue.SimpleQueue()
-        for program in programs:
-            waiting.put(program)
+        limit = threading.Timer(SECONDS, kill)
+        limit.start()
+        # Not yet reaped, so that its number is nobody else's when the limit kills its group.
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        limit.cancel()
+        limit.join()
+        self.running.discard(child)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        return ended(child.returncode, late.is_set()), usage.ru_utime + usage.ru_stime
 
-        def work():
-            while True:
-                try:
-                    self.run(waiting.get_nowait())
-                except queue.Empty:
-                    return
+    def all(self, programs, least, most):
+        """Runs programs in their order: as many as `least` at a time, and more, up to `most`, while a processor idles."""
+        waiting = collections.deque(programs)
+        ended = queue.SimpleQueue()
+        running = 0
 
-        workers = [threading.Thread(target=work, daemon=True) for _ in range(min(at_a_time, len(programs)))]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        def work(program):
+            try:
+                self.run(program)
+            except BaseException:
+                self.failed.append(program.choice)
+                raise
+            finally:
+                ended.put(program)
+
+        allowed = least
+        while waiting or running:
+            while waiting and running < allowed:
+                threading.Thread(target=work, args=[waiting.popleft()], daemon=True).start()
+                running += 1
+            allowed = least
+            before = idled()
+            try:
+                ended.get(timeout=WATCHED if waiting and running < most else None)
+                running -= 1
+            except queue.Empty:
+                if idled() - before > IDLING * WATCHED:
+                    allowed = running + 1
+
+    @contextlib.contextmanager
+    def beside(self, command):
+        """Runs a command beside what is run meanwhile."""
+        words = command.split()
+        if not words:
+            yield
+            return
+        # It is not to take the processors from those that wait for servers.
+        program = Program("", "", command, words, Path.cwd(), {**os.environ, "CARGO_BUILD_JOBS": "1"}, "")
+        thread = threading.Thread(target=self.run, args=[program], daemon=True)
+        thread.start()
+        yield
+        thread.join()
 
     def stop(self, number, _frame):
         """Ends what runs when somebody ends this program."""
@@ -228,7 +294,21 @@ class Runner:
 
 def in_order(programs, took):
     """Sorts programs by what they took the last time, longest first, behind those that nothing is known about."""
-    return sorted(programs, key=lambda it: (-took.get(it.choice, float("inf")), not SERVERS.search(it.source)))
+
+    def place(it):
+        return -took.get(it.choice, float("inf")), not SERVERS.search(it.source), -len(it.source)
+
+    return sorted(programs, key=place)
+
+
+def slowest(used):
+    """Returns lines about the programs that took longest."""
+    if len(used) < 2:
+        return []
+    elapsed, processor = (sum(it) for it in zip(*used.values()))
+    longest = sorted(used.items(), key=lambda it: -it[1][0])[:LISTED]
+    lines = [f"{choice:<50} {seconds:8.1f} s {cpu:8.1f} s" for choice, (seconds, cpu) in longest]
+    return [f"{'the slowest programs':<50}   elapsed  processor", *lines, f"{'all':<50} {elapsed:8.1f} s {processor:8.1f} s"]
 
 
 def main():
@@ -244,9 +324,11 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, runner.stop)
     alone = [it for it in programs if ALONE.search(it.source)]
-    runner.all(in_order([it for it in programs if it not in alone], took), AT_A_TIME)
-    runner.all(alone, 1)
-    runner.all(documentation(arguments, passed, known, programs), 1)
+    others = in_order([it for it in programs if it not in alone], took)
+    with runner.beside(os.environ.get("TARE_TEST_BESIDE", "")):
+        runner.all([*others, *documentation(arguments, passed, known, programs)], *AT_A_TIME)
+    runner.all(alone, 1, 1)
+    print(*slowest(runner.used), sep="\n")
     times.write_text(json.dumps(took, indent=1, sort_keys=True) + "\n")
 
     if runner.failed:

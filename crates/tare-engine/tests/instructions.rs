@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tare_rig::callgrind::{InstructionCounts, NO_VALGRIND, counting, example, output, said};
+use tare_rig::callgrind::{InstructionCounts, NO_VALGRIND, counted, counting, output, said};
 
 const TRANSACTIONS: u64 = 500;
 
@@ -24,7 +24,7 @@ fn instructions(replay: &Path, level: &str) -> Option<u64> {
 /// Holds what a transaction costs now against the record, by what the replay is told; `None` where valgrind
 /// is not installed.
 fn hold<const N: usize>(modes: [(&str, u64); N]) -> Option<[u64; N]> {
-    let replay = example("tare-engine", "replay");
+    let replay = counted("replay");
     let mut all = [0; N];
     for (at, (mode, on_record)) in modes.into_iter().enumerate() {
         let Some(now) = instructions(&replay, mode) else {
@@ -117,7 +117,7 @@ fn written(replay: &Path, transactions: u64) -> Option<u64> {
 
 #[test]
 fn a_transaction_writes_no_more_lines_than_on_record() {
-    let Some(now) = written(&example("tare-engine", "replay"), 20) else {
+    let Some(now) = written(&counted("replay"), 20) else {
         println!("{NO_VALGRIND}");
         return;
     };
@@ -151,7 +151,7 @@ fn a_transaction_takes_no_more_jumps_than_on_record() {
     // Both include the transactions that warm the replay up.
     const FEW: u64 = 50;
     const MANY: u64 = 100;
-    let replay = example("tare-engine", "replay");
+    let replay = counted("replay");
     let [Some(few), Some(many)] = [FEW, MANY].map(|transactions| jumps(&replay, transactions)) else {
         println!("{NO_VALGRIND}");
         return;

@@ -63,8 +63,8 @@ pub fn output(command: &mut Command) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned() + &said)
 }
 
-/// Builds an example of a package as the provider is built, and returns its path.
-pub fn example(package: &str, name: &str) -> PathBuf {
+/// Builds a program of `tare-counted` as the provider is built, and returns its path.
+pub fn counted(name: &str) -> PathBuf {
     let mut build = Command::new(env!("CARGO"));
     build.args([
         "build",
@@ -73,14 +73,14 @@ pub fn example(package: &str, name: &str) -> PathBuf {
         "--profile",
         "provider",
         "--package",
-        package,
-        "--example",
+        "tare-counted",
+        "--bin",
         name,
     ]);
     output(build.current_dir(env!("CARGO_MANIFEST_DIR"))).expect("cargo");
     // This test lies in <target>/<profile>/deps.
     let test = std::env::current_exe().expect("a path");
-    test.ancestors().nth(3).expect("a target folder").join("provider/examples").join(name)
+    test.ancestors().nth(3).expect("a target folder").join("provider").join(name)
 }
 
 /// Returns a command of valgrind that counts the instructions of functions of this name.

@@ -1,15 +1,15 @@
 //! The exact cost of what outlets read: instructions that a statement of a stream and a digest of a scrape
 //! take the endpoint's thread, against the figures on record, and how often a digest is spelled.
 
-use tare_rig::callgrind::{InstructionCounts, NO_VALGRIND, counting, example, output, said};
+use tare_rig::callgrind::{InstructionCounts, NO_VALGRIND, counted, counting, output, said};
 
 const STATEMENTS: u64 = 20_000;
-/// Digests that the example's statements have.
+/// Digests that statements of `answers stream` have.
 const DIGESTS: u64 = 40;
 
 #[test]
 fn a_statement_costs_no_more_instructions_than_on_record() {
-    let example = example("tare-wire", "stream");
+    let answers = counted("answers");
     let record = InstructionCounts(include_str!("cost.toml"));
     for (mode, times) in [
         ("blocks", STATEMENTS),
@@ -19,7 +19,7 @@ fn a_statement_costs_no_more_instructions_than_on_record() {
         ("polls", 200),
     ] {
         let mut valgrind = counting("*answer*query*");
-        let Some(output) = output(valgrind.arg(&example).arg(times.to_string()).arg(mode)) else {
+        let Some(output) = output(valgrind.arg(&answers).args(["stream", &times.to_string(), mode])) else {
             println!("{NO_VALGRIND}");
             return;
         };
@@ -34,14 +34,14 @@ fn a_statement_costs_no_more_instructions_than_on_record() {
     }
 }
 
-/// Digests of the other example, and how often all are asked for. The first time takes longer: it reads who
+/// Digests of `answers digests`, and how often all are asked for. The first time takes longer: it reads who
 /// they are.
 const ROWS: u64 = 5_000;
 const SCRAPES: u64 = 20;
 
 #[test]
 fn a_digest_costs_a_scrape_no_more_instructions_than_on_record() {
-    let example = example("tare-wire", "digests");
+    let answers = counted("answers");
     let record = InstructionCounts(include_str!("cost.toml"));
     for (shape, question, key) in [
         ("strict", "highest", "strict"),
@@ -50,8 +50,8 @@ fn a_digest_costs_a_scrape_no_more_instructions_than_on_record() {
         ("extended", "all", "extended_sent"),
     ] {
         let mut valgrind = counting("*answer*query*");
-        let arguments = [&ROWS.to_string(), &SCRAPES.to_string(), shape, question];
-        let Some(output) = output(valgrind.arg(&example).args(arguments)) else {
+        let arguments = ["digests", &ROWS.to_string(), &SCRAPES.to_string(), shape, question];
+        let Some(output) = output(valgrind.arg(&answers).args(arguments)) else {
             println!("{NO_VALGRIND}");
             return;
         };

@@ -68,12 +68,18 @@ fn package() -> TempDir {
 
 /// Runs what `scripts/test.sh` runs of the workspace, with these arguments.
 fn run(folder: &Path, arguments: &str) -> Output {
+    run_beside(folder, arguments, "")
+}
+
+/// Does so with a command beside it.
+fn run_beside(folder: &Path, arguments: &str, beside: &str) -> Output {
     let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts");
     let scripts = scripts.canonicalize().expect("the scripts").display().to_string();
     let mut command = Command::new("bash");
     let script = format!("{scripts}/side_by_side.py {arguments} 2>&1 | awk -f {scripts}/test.awk");
     command.args(["-o", "pipefail", "-c", &script]).current_dir(folder);
     command.env("CARGO", env!("CARGO")).env("CARGO_TARGET_DIR", folder.join("target"));
+    command.env("TARE_TEST_BESIDE", beside);
     command.env("TARE_TEST_SECONDS", "10").env_remove("CARGO_MANIFEST_DIR").output().expect("bash runs")
 }
 
@@ -106,6 +112,11 @@ fn what_fails_hangs_dies_or_is_skipped_is_said_and_counted() {
     for word in ["one is not two", "unittests src/lib.rs ", "Doc-tests sample ", "tests/alone.rs "] {
         assert!(said.contains(word), "no {word:?} in:\n{said}");
     }
+    // A program killed for its time is in the table with the others.
+    let table = said.lines().skip_while(|it| !it.starts_with("the slowest programs"));
+    let listed: Vec<&str> = table.filter(|it| it.ends_with(" s")).collect();
+    let has = |choice: &str| listed.iter().any(|it| it.starts_with(&format!("{choice} ")));
+    assert!(has("-p sample --test hangs") && has("--doc") && has("all"), "{listed:?} in:\n{said}");
     let child = fs::read_to_string(package.path().join("child")).expect("a number");
     let line = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
     assert!(!line.contains("6543"), "what a hanging program has started goes with it");
@@ -114,6 +125,17 @@ fn what_fails_hangs_dies_or_is_skipped_is_said_and_counted() {
     let said = text(&ended);
     assert!(ended.status.success() && said.ends_with("tests: 2 passed, 0 failed, 0 skipped\n"), "{said}");
     let ended = run(package.path(), "--test=good has_what");
+    let said = text(&ended);
+    assert!(ended.status.success() && said.ends_with("tests: 1 passed, 0 failed, 0 skipped\n"), "{said}");
+    let ended = run_beside(package.path(), "--test=good has_what", "cargo check --locked --nothing");
+    let said = text(&ended);
+    let call = "error: test failed, to rerun call `cargo check --locked --nothing`";
+    assert!(
+        !ended.status.success() && said.lines().any(|it| it == call) && said.contains("'--nothing'"),
+        "{said}"
+    );
+    assert!(said.ends_with("tests: 1 passed, 1 failed, 0 skipped\n"), "{said}");
+    let ended = run_beside(package.path(), "--test=good has_what", "cargo check --locked");
     let said = text(&ended);
     assert!(ended.status.success() && said.ends_with("tests: 1 passed, 0 failed, 0 skipped\n"), "{said}");
     let ended = run(package.path(), "--doc");

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use memchr::{memchr, memmem, memrchr};
 use object::LittleEndian;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, Sym};
@@ -231,9 +232,16 @@ impl Loaded {
         texts.collect()
     }
 
-    /// Returns the first text among the constants that `fits`.
-    pub(crate) fn constant(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
-        let texts = self.constants().flat_map(|(_, bytes)| bytes.split(|byte| *byte == 0));
+    /// Returns the first text among the constants that has this word in it and `fits`. Only where the word is
+    /// are bytes looked at as a text: a server has tens of megabytes of them.
+    pub(crate) fn constant(&self, word: &str, fits: impl Fn(&str) -> bool) -> Option<String> {
+        let texts = self.constants().flat_map(|(_, bytes)| {
+            memmem::find_iter(bytes, word).map(|at| {
+                let begin = memrchr(0, &bytes[..at]).map_or(0, |zero| zero + 1);
+                let end = memchr(0, &bytes[at..]).map_or(bytes.len(), |length| at + length);
+                &bytes[begin..end]
+            })
+        });
         texts.filter_map(|text| std::str::from_utf8(text).ok()).find(|text| fits(text)).map(str::to_owned)
     }
 
@@ -314,15 +322,18 @@ mod tests {
     fn a_constant_is_found_also_among_the_code() {
         let folder = tempfile::tempdir().expect("folder");
         let source = folder.path().join("version.c");
-        fs::write(&source, "const char version[] = \"10.11.7-MariaDB\";").expect("file");
+        let code =
+            "const char other[] = \"not a -MariaDB\\0a -MariaDB of\", version[] = \"10.11.7-MariaDB\";";
+        fs::write(&source, code).expect("file");
         for how in ["separate-code", "noseparate-code"] {
             let object = folder.path().join(how);
             let mut compiler = Command::new("cc");
             compiler.args(["-shared", "-fPIC", "-z", how, "-o"]).args([&object, &source]);
             assert!(compiler.status().expect("a C compiler, which `make setup` installs").success());
             let loaded = Elf::read(&object).and_then(|file| file.loaded()).expect("an object");
-            let found = loaded.constant(|text| text.ends_with("-MariaDB"));
+            let found = loaded.constant("-MariaDB", |text| text.starts_with("10.") && text.ends_with('B'));
             assert_eq!(found.as_deref(), Some("10.11.7-MariaDB"), "{how}");
+            assert_eq!(loaded.constant("-MariaDB", |text| text == "-MariaDB"), None, "{how}");
         }
     }
 }

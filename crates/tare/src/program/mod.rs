@@ -49,7 +49,7 @@ pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
     if let Some(program) = mysql::look(&file, &loaded) {
         return Ok(program);
     }
-    let mut program = Program { version: loaded.constant(is_version), ..Program::default() };
+    let mut program = Program { version: loaded.constant(PRODUCT, is_version), ..Program::default() };
     let missing: Vec<_> = program::EXPORTS.iter().filter(|name| file.symbol(name).is_none()).collect();
     if !missing.is_empty() {
         let names = missing.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
@@ -86,10 +86,12 @@ pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
     Ok(program)
 }
 
+/// What follows the numbers in the version of a server of MariaDB's.
+const PRODUCT: &str = "-MariaDB";
+
 /// Returns whether a text is the server's version: three numbers and the product's name.
 fn is_version(text: &str) -> bool {
-    text.split_once('-')
-        .is_some_and(|(number, rest)| rest.starts_with("MariaDB") && are_three_numbers(number))
+    text.find('-').is_some_and(|end| text[end..].starts_with(PRODUCT) && are_three_numbers(&text[..end]))
 }
 
 /// Returns whether a text is three numbers such as 10.11.19.

@@ -41,7 +41,7 @@ pub(super) fn look(file: &Elf, loaded: &Loaded) -> Option<Program> {
     if !file.exports_beginning(START) {
         return None;
     }
-    let version = loaded.constant(|text| version(text).is_some())?;
+    let version = loaded.constant(CREATOR, |text| version(text).is_some())?;
     let version = version[CREATOR.len()..].to_owned();
     let found = families::found(&loaded.image(), |name| file.symbol(name));
     let families: Vec<Family> = found.iter().map(family).collect();

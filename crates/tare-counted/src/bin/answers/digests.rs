@@ -1,8 +1,9 @@
-//! What it costs to answer a question about many digests: `digests [rows [times [shape [question]]]]` prints
-//! milliseconds of the CPU of the thread that answers, in one shape or in both. The question is `all`,
-//! `highest`, as `tare export` asks for the 250 digests that took most and for the sums of all, or names
-//! columns. Under `valgrind --tool=callgrind --toggle-collect='*answer*query*'` the instructions are the
-//! exact figure: `tests/cost.rs`.
+//! What it costs to answer a question about many digests:
+//! `answers digests [rows [times [shape [question]]]]` prints milliseconds of the CPU of the thread that
+//! answers, in one shape or in both. The question is `all`, `highest`, as `tare export` asks for the 250
+//! digests that took most and for the sums of all, or names columns. Under
+//! `valgrind --tool=callgrind --toggle-collect='*answer*query*'` the instructions are the exact figure:
+//! `tests/cost.rs` of `tare-wire`.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -23,7 +24,7 @@ const FURTHER: &str = ", SUM_CPU_TIME, QUANTILE_95, QUANTILE_99, QUANTILE_999";
 
 const DIGESTS: &str = "performance_schema.events_statements_summary_by_digest";
 
-/// What `tare export` asks for the digests that took most, and for the sums of all.
+/// Returns what `tare export` asks for the digests that took most, and for the sums of all.
 fn highest(columns: &str) -> String {
     let condition = "`SCHEMA_NAME` NOT IN ('mysql', 'performance_schema', 'information_schema') \
                      AND `LAST_SEEN` > '2024-01-01 00:00:00'";
@@ -44,9 +45,9 @@ fn highest(columns: &str) -> String {
     )
 }
 
-type Failure = Box<dyn std::error::Error>;
+pub(crate) type Failure = Box<dyn std::error::Error>;
 
-/// An engine with so many digests, each counted by two of ten connections.
+/// Makes an engine with so many digests, each counted by two of ten connections.
 fn filled(digests: usize, extended: bool) -> Rig {
     let config = Config { digests_size: digests as u32 + 1, memory_max: 256 << 20, extended, ..small() };
     let rig = Rig::with(config);
@@ -64,7 +65,7 @@ fn filled(digests: usize, extended: bool) -> Rig {
     rig
 }
 
-/// Nanoseconds of CPU the threads that answer have used.
+/// Returns the nanoseconds of CPU that the threads that answer have used.
 fn spent() -> Result<u64, Failure> {
     let mut sum = 0;
     for task in std::fs::read_dir("/proc/self/task")? {
@@ -84,7 +85,7 @@ fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Reads until an answer has ended; gives its length.
+/// Reads until an answer has ended; returns its length.
 fn read(stream: &mut UnixStream, least: usize) -> Result<usize, Failure> {
     let (mut all, mut piece) = (0, vec![0; 1 << 20]);
     loop {
@@ -110,8 +111,7 @@ fn connect(path: &Path) -> Result<UnixStream, Failure> {
     Ok(stream)
 }
 
-fn main() -> Result<(), Failure> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let number = |at: usize, usual| arguments.get(at).map_or(Ok(usual), |text| text.parse::<usize>());
     let (digests, times) = (number(0, 5000)?, number(1, 100)?);
     let only = arguments.get(2).map(String::as_str);

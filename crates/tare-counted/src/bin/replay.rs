@@ -13,7 +13,7 @@
 //! comes, runs one statement and goes instead, at level sampled, where hardly any statement is chosen. Under
 //! `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact
 //! figure, and under `--tool=lackey` the lines that are written between two stores to [`BEGINNING`] (see
-//! `tests/instructions`).
+//! `tests/instructions.rs` of `tare-engine`).
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -90,7 +90,7 @@ fn here(line: u32) -> Source {
     Source::new(c"/build/sql/sql_parse.cc".as_ptr(), line)
 }
 
-/// What a host makes of a text for its digest.
+/// Makes of a text what a host makes of it for its digest.
 fn tokens(text: &str) -> DigestTokens<'_> {
     DigestTokens { bytes: text.as_bytes(), charset: 33, cut: false, hash: |_| [0; 16] }
 }
@@ -114,7 +114,7 @@ struct ReplayConnection {
     clients: ClassId,
 }
 
-/// What a host's shims do of a lock: nothing without demand for it, what is usual at once, the rest
+/// Does what a host's shims do of a lock: nothing without demand for it, what is usual at once, the rest
 /// elsewhere.
 #[inline(always)]
 fn wait_for(kind: Kind, lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchRef, ThreadRef)) {
@@ -148,7 +148,7 @@ fn wait_slowly(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(Syn
     }
 }
 
-/// What a host's shims do of a stage: what is recorded at once, the rest elsewhere.
+/// Does what a host's shims do of a stage: what is recorded at once, the rest elsewhere.
 #[inline(always)]
 fn start_stage(class: ClassId) {
     let is_slow = match ENGINE.has_demand(Kind::Stage) {
@@ -373,7 +373,7 @@ impl ReplayConnection {
         ENGINE.end_statement(statement, Some(&tokens(text)));
     }
 
-    /// A statement's share of everything else, spread over its stages.
+    /// Records a statement's share of everything else, spread over its stages.
     fn work(&self, n: usize) {
         let share = |of: usize| of * n / STATEMENTS..of * (n + 1) / STATEMENTS;
         let (mut mutexes, mut rwlocks) = (share(MUTEXES), share(RWLOCKS));
@@ -393,7 +393,7 @@ impl ReplayConnection {
         share(22).for_each(|n| self.memory(n));
     }
 
-    /// Another connection comes, runs a statement, and goes.
+    /// Has another connection come, run a statement, and go.
     fn come_and_go(&self) {
         let own = ENGINE.current_thread();
         let thread = ENGINE.new_thread(self.clients, Some(2), None).expect("memory");
@@ -437,7 +437,7 @@ impl ReplayConnection {
 /// Where it is told that a transaction begins, for whoever sees what is written.
 static BEGINNING: AtomicU32 = AtomicU32::new(0);
 
-/// What is measured.
+/// Runs what is measured.
 #[inline(never)]
 fn measured(connection: &ReplayConnection, transactions: u32, act: fn(&ReplayConnection)) {
     for number in 0..transactions {

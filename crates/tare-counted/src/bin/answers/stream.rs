@@ -1,12 +1,12 @@
 //! Statements read from a stream over the endpoint's socket: what that costs the server.
 //!
-//! `stream [statements [blocks | full | normalised | none | polls]]` records statements with texts of 100 to
-//! 300 bytes, of forty digests, on eight threads, and reads them as `tare slowlog` does: in the blocks they
-//! were recorded in; or, where it leaves some out, as rows with their text, with their digest's, or with
+//! `answers stream [statements [blocks | full | normalised | none | polls]]` records statements with texts of
+//! 100 to 300 bytes, of forty digests, on eight threads, and reads them as `tare slowlog` does: in the blocks
+//! they were recorded in; or, where it leaves some out, as rows with their text, with their digest's, or with
 //! none. With `polls` nothing is recorded, and so many SELECTs find nothing new. It prints nanoseconds of
 //! processor time that the endpoint's thread took for each, the client's left out. Under `valgrind
 //! --tool=callgrind --toggle-collect=*answer*query*` the instructions divided by the statements are the exact
-//! figure (see `tests/cost.rs`).
+//! figure (see `tests/cost.rs` of `tare-wire`).
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -89,7 +89,7 @@ impl StreamClient {
         self.stream.write_all(&packet).expect("sent");
     }
 
-    /// The next packet's payload.
+    /// Returns the next packet's payload.
     fn packet(&mut self) -> &[u8] {
         loop {
             if let Some([a, b, c, _]) = self.buffer[self.from..].first_chunk() {
@@ -127,7 +127,7 @@ impl StreamClient {
     }
 }
 
-/// Processor time of the thread of this name, in nanoseconds.
+/// Returns the processor time of the thread of this name, in nanoseconds.
 fn processor_time(name: &str) -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").expect("tasks");
     let of = |task: std::fs::DirEntry| {
@@ -138,10 +138,10 @@ fn processor_time(name: &str) -> u64 {
     tasks.filter_map(|task| of(task.ok()?)).sum()
 }
 
-fn main() {
-    let statements: usize = std::env::args().nth(1).map_or(20_000, |n| n.parse().expect("a number"));
-    let mode = std::env::args().nth(2).unwrap_or_else(|| "full".to_owned());
-    let further = match mode.as_str() {
+pub(crate) fn run(arguments: &[String]) {
+    let statements: usize = arguments.first().map_or(20_000, |n| n.parse().expect("a number"));
+    let mode = arguments.get(1).map_or("full", String::as_str);
+    let further = match mode {
         "full" => ", SQL_TEXT, MESSAGE_TEXT",
         "normalised" => ", DIGEST_TEXT",
         _ => "",
@@ -175,7 +175,7 @@ fn main() {
     })
     .expect("an endpoint");
     let mut client = StreamClient::connect(&path);
-    let sql = match mode.as_str() {
+    let sql = match mode {
         "blocks" => format!("SELECT {BLOCKS} FROM tare_stream_statement_blocks"),
         _ => format!("SELECT {COLUMNS}{further} FROM tare_stream_statements"),
     };
