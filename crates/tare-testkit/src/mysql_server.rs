@@ -73,7 +73,10 @@ impl Mysql {
         if !made.map_err(Failure::io("make MySQL's data"))?.success() {
             return Err(Failure::Setup(format!("MySQL makes no data:\n{}", log(&home))));
         }
-        let mut command = command(&program, &home)?;
+        // An option file has to be named first.
+        let (files, options): (Vec<&str>, Vec<&str>) =
+            options.iter().partition(|option| option.starts_with("--defaults-"));
+        let mut command = command_with(&program, &home, if files.is_empty() { NO_FILES } else { &files })?;
         command.args(["--skip-networking", "--loose-skip-mysqlx", "--performance-schema-instrument=%=ON"]);
         command.args(CONSUMERS.map(|name| format!("--loose-performance-schema-consumer-{name}=ON")));
         command.args(options);
@@ -135,10 +138,17 @@ const CONSUMERS: [&str; 8] = [
     "events-waits-history",
 ];
 
+/// Reads no option files.
+const NO_FILES: &[&str] = &["--no-defaults"];
+
 fn command(program: &Path, home: &TempDir) -> Result<Command> {
+    command_with(program, home, NO_FILES)
+}
+
+fn command_with(program: &Path, home: &TempDir, files: &[&str]) -> Result<Command> {
     let base = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let mut command = Command::new(program);
-    command.arg("--no-defaults").arg(format!("--basedir={}", base.display()));
+    command.args(files).arg(format!("--basedir={}", base.display()));
     for (option, name) in [
         ("datadir", "data"),
         ("socket", "socket"),

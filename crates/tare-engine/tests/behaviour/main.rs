@@ -1,6 +1,7 @@
 //! What a reader sees of what a host reports: every reader, every reset, every filter.
 
 mod active;
+mod described;
 mod digests;
 mod ended;
 mod errors;

@@ -154,7 +154,7 @@ fn a_table_the_rules_leave_out_is_not_watched() {
     rig.table_io(table, 0, 0, 3);
     rig.table_lock(table, 0);
     assert_eq!(rig.global_wait(TABLE_IO).count, 0);
-    assert!(!rig.tables()[0].enabled);
+    assert!(!rig.tables()[0].is_shown);
 }
 
 fn object_rule(object_type: u8, schema: &str, name: &str, enabled: bool, timed: bool) -> ObjectRule {
@@ -183,7 +183,7 @@ fn a_rule_that_changes_acts_at_once_on_what_there_is() {
     assert_eq!(counted(), (3, 1, 0), "counted without times");
     assert!(rig.replace_rule(ObjectRule { enabled: false, ..untimed.clone() }));
     assert_eq!(counted(), (0, 0, 0));
-    assert!(!rig.tables()[0].enabled);
+    assert!(!rig.tables()[0].is_shown);
     assert!(rig.remove_rule(&untimed));
     assert_eq!(counted(), (3, 1, 2), "the rule about every schema decides again");
     assert!(!rig.remove_rule(&untimed) && !rig.replace_rule(untimed), "it is gone");
@@ -245,7 +245,7 @@ fn a_table_made_while_rules_change_is_decided_by_the_last_of_them() {
             if round % 2 == 0 { rig.add_rule(rule.clone()).unwrap() } else { assert!(rig.remove_rule(&rule)) }
         });
         let table = rig.tables().into_iter().find(|table| table.name == name).unwrap();
-        assert_eq!(table.enabled, round % 2 != 0, "{name}");
+        assert_eq!(table.is_shown, round % 2 != 0, "{name}");
     }
 }
 

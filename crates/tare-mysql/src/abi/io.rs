@@ -104,7 +104,7 @@ pub struct TableShare {
     pub(crate) indexes: [AtomicPtr<TableIndex>; 65],
 }
 
-/// [`TableShare::object_type`] of a table that is not temporary.
+/// `TableShare::object_type` of a table that is not temporary.
 pub const TABLE: u8 = 4;
 
 /// Sums of one key of a table (`PFS_table_share_index`).

@@ -220,8 +220,9 @@ pub(crate) unsafe extern "C" fn get_thread_file_stream_locker(
         return begun;
     }
     // SAFETY: as above.
+    let is_enabled = is_enabled(unsafe { &*file });
     if op == STREAM_CLOSE
-        && !unsafe { is_enabled(&*file) }
+        && !is_enabled
         && let Some(release) = RELEASE.get()
     {
         // SAFETY: the built-in's function, and a file of its own that is closed now.

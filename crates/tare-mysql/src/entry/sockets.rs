@@ -207,8 +207,9 @@ pub(crate) unsafe extern "C" fn set_socket_info(
 pub(crate) unsafe extern "C" fn set_socket_thread_owner(socket: *const Socket) {
     guard((), || {
         // SAFETY: the server's promise: a socket of the built-in's.
+        let socket = unsafe { &*socket };
         if settled().is_some()
-            && let Some(known) = known(unsafe { &*socket })
+            && let Some(known) = known(socket)
         {
             ENGINE.set_socket_thread_owner(known);
         }

@@ -12,6 +12,8 @@ mod functions;
 mod program;
 mod shares;
 
+use std::ffi::OsString;
+
 use tare_engine::snapshot::Consumer;
 use tare_engine::{Config, Initial, Recording};
 use tare_host::options::{EventSizes, LevelSetting, OptionFiles, Options};
@@ -44,7 +46,8 @@ fn prepare() {
 fn begin() -> Result<(), DisableReason> {
     let environment = std::env::var_os(Options::ENVIRONMENT);
     let built_in = Default::default();
-    let options = Options::read(&built_in, &OptionFiles::default(), environment.as_deref())
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let options = Options::read(&built_in, &OptionFiles::of_server(&arguments), environment.as_deref())
         .map_err(|error| DisableReason::Option(error.to_string()))?;
     if !options.enabled {
         return Err(DisableReason::SwitchedOff);

@@ -109,7 +109,8 @@ fn connect_events() -> Result<(), DisableReason> {
 
 /// Finds what files and tables need.
 fn connect_io() -> Result<(), DisableReason> {
-    // SAFETY: variables of the program, which have these types and live as long (`checks` has seen their use).
+    // SAFETY: variables of the program, which have these types and live as long; `checks` has seen their
+    // use.
     let descriptors = unsafe {
         Descriptors {
             files: &*found(c"file_handle_array")?.cast(),

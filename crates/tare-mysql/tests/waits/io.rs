@@ -144,8 +144,11 @@ const STEPS: &[Step] = &[
     Ask("SELECT object_name, index_name FROM sys.schema_unused_indexes WHERE object_schema IN ('a', 'b')"),
 ];
 
+/// The number of a question's step, the question, and its rows.
+type Answer = (usize, &'static str, Vec<Vec<Option<String>>>);
+
 /// The answers of a server to all questions.
-fn answers(server: &Mysql) -> Vec<(usize, &'static str, Vec<Vec<Option<String>>>)> {
+fn answers(server: &Mysql) -> Vec<Answer> {
     let mut conn = server.client().expect("a client");
     let mut answers = Vec::new();
     for (at, step) in STEPS.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! The tables in the server: readable, with keys, grants, TRUNCATE, and the settings that decide about them.
 
+use std::os::unix::fs::PermissionsExt;
+
 use mysql::prelude::Queryable;
 use tare_testkit::mysql_server::Mysql;
 
@@ -166,4 +168,18 @@ fn in_doubt_the_tables_show_what_the_server_counts() {
         let counted = number(&mut conn, &format!("SELECT SUM(COUNT_STAR) FROM {GLOBAL}"));
         assert!(counted > 1000, "{settings}: the built-in has counted {counted}");
     }
+}
+
+#[test]
+fn options_are_read_from_the_servers_files() {
+    let file = std::env::temp_dir().join(format!("tare-mysql-{}.cnf", std::process::id()));
+    std::fs::write(&file, "[tare]\nlevel = nonsense\n").expect("a file");
+    // The server reads it as its own user.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("permissions");
+    let option = format!("--defaults-file={}", file.display());
+    let server = Mysql::preloaded(&library(), "", &[&option]);
+    std::fs::remove_file(&file).expect("the file");
+    let Some(server) = server.expect("a server") else { return };
+    let lines = lines(&server);
+    assert!(lines.len() == 1 && lines[0].contains("level") && lines[0].contains(".cnf"), "{lines:?}");
 }

@@ -56,7 +56,7 @@ pub(crate) fn table() -> TableRow {
     }
     let index = |name: Option<&str>| IndexRow { name: name.map(str::to_owned), io: TABLE_IO };
     TableRow {
-        enabled: true,
+        is_shown: true,
         object_type: "TABLE",
         schema: "test".to_owned(),
         name: "t".to_owned(),
