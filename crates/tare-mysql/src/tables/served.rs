@@ -187,7 +187,8 @@ mod tests {
             let declared = tare_tables::mysql::columns(served.name);
             let names =
                 |columns: &[tare_tables::Column]| columns.iter().map(|it| it.name).collect::<Vec<_>>();
-            assert_eq!(names(table.columns()), names(declared), "{}", served.name);
+            // The server asks for columns by their number; columns behind its own are MariaDB's.
+            assert!(names(table.columns()).starts_with(&names(declared)), "{}", served.name);
             assert!(can_serve(at), "{}", served.name);
         }
     }
