@@ -1,7 +1,6 @@
 //! Files, sockets and tables of a host that describes them itself, and decides itself what is timed.
 
 use tare_engine::snapshot::*;
-use tare_engine::*;
 
 use tare_rig::*;
 

@@ -84,7 +84,8 @@ unsafe extern "C" fn open_waits_by_instance(share: *mut c_void) -> *mut c_void {
     guard((), || {
         FILES.each(|address, known| {
             let at = std::ptr::with_exposed_provenance::<File>(address);
-            // SAFETY: a file of the built-in's, which it never unmaps, and the address of one of the engine's.
+            // SAFETY: a file of the built-in's, which it never unmaps, and the address of one of the
+            // engine's.
             let pair =
                 unsafe { (at.as_ref(), FileHandle::from_address(std::ptr::with_exposed_provenance(known))) };
             if let (Some(file), Some(known)) = pair {
