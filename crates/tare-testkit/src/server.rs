@@ -107,6 +107,15 @@ pub struct Server {
     home: TempDir,
 }
 
+/// valgrind sums up what it has found when a server ends by itself.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if is_under_valgrind() {
+            let _ended = self.stop();
+        }
+    }
+}
+
 impl Server {
     /// Starts a server on fresh data and waits until it answers.
     ///

@@ -293,7 +293,9 @@ fn whatever_happens_the_names_of_a_row_belong_together() {
             blocked("USER LOCK")
         );
         assert!(blocked("ROW LOCK") > 10, "{level}: hardly anybody waits for rows");
-        assert_eq!(told > 100, *level != "off", "{level}: {told} digests");
+        // A statement that began before the level changed still has its digest, and so have rows that were
+        // there.
+        assert_eq!(told > read.len() / 10, *level != "off", "{level}: {told} digests of {}", read.len());
     }
     judge_together(&of_levels.into_iter().flat_map(|(_, read)| read).collect());
 }
