@@ -210,7 +210,6 @@ impl FromArgMatches for Collectors {
     }
 }
 
-/// Runs the command.
 /// Reads an address to listen on; the host's name is looked up later.
 fn listen_address(text: &str) -> Result<String, String> {
     let port = text.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
@@ -218,6 +217,7 @@ fn listen_address(text: &str) -> Result<String, String> {
         .ok_or_else(|| "HOST:PORT or :PORT is allowed, such as 127.0.0.1:9105".to_owned())
 }
 
+/// Runs the command.
 pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCode> {
     let mut reach = arguments.reach;
     reach.files.defaults_file = reach.files.defaults_file.or_else(|| arguments.my_cnf.clone());
