@@ -106,7 +106,7 @@ pub const EXECUTE_SUMS: usize = 0x6D8;
 #[derive(Debug)]
 pub struct Diagnostics {
     before: [u8; 0x8C],
-    /// [`outcome`]
+    /// One of [`outcome`].
     pub(crate) status: u32,
     pub(crate) message: [u8; 0x200],
     pub(crate) message_length: u32,
@@ -119,7 +119,7 @@ pub struct Diagnostics {
     pub(crate) warnings: u32,
 }
 
-/// Values of [`Diagnostics::status`].
+/// The ways in which a statement ended.
 pub mod outcome {
     /// It changed data, or did anything else without rows.
     pub const OK: u32 = 1;

@@ -132,7 +132,7 @@ pub(crate) unsafe extern "C" fn set_transaction_trxid(locker: *mut TransactionLo
     }
 }
 
-/// The server tells a global identifier; which one is not shown.
+/// Does nothing: the global identifier that the server tells is not shown.
 pub(crate) unsafe extern "C" fn set_transaction_gtid(
     _locker: *mut TransactionLocker,
     _sid: *const c_void,
