@@ -56,7 +56,7 @@ fn the_statement_that_got_slower_is_named_with_its_schema() {
             let rows =
                 rows.flatten().filter(|it| it["key"] == "by_time").flat_map(|it| it["rows"].as_array());
             let rows: Vec<&serde_json::Value> = rows.flatten().collect();
-            let place = rows.iter().position(|row| is_it(row)).expect("a row");
+            let place = rows.iter().position(is_it).expect("a row");
             assert!(place >= 20 || day == "today", "{schema}: {place}");
         }
         fs::write(folder.path().join(format!("{day}.json")), json.to_string()).expect("written");
