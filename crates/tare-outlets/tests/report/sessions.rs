@@ -124,7 +124,8 @@ fn areas_of_the_chart_are_the_time_of_the_rows_between_the_snapshots() {
     let chart = &section["chart"];
     assert_eq!(chart["processors"], 2);
     let (cpu, locks) = (25.0 * 1_000_017.0, 20.0 * 2_000_000.0);
-    for (group, us) in [("cpu", cpu), ("row locks", locks), ("other", 0.0)] {
+    // Half of the time of the first row lies before the first snapshot: sums have it, the chart does not.
+    for (group, us) in [("cpu", cpu - 500_017.0), ("row locks", locks), ("other", 0.0)] {
         assert!((area(chart, group) - us).abs() < 1e-3, "{group}: {}", area(chart, group));
     }
     let class =
