@@ -103,9 +103,12 @@ const HEX: [[u8; 2]; 256] = {
     hex
 };
 
-/// Appends a hash in the format of DIGEST.
+/// Appends a hash in the format of DIGEST. It has 16 bytes, or 32.
 pub(crate) fn push_hex(text: &mut String, hash: &[u8]) {
-    for byte in hash {
-        text.push_str(std::str::from_utf8(&HEX[usize::from(*byte)]).unwrap_or_default());
+    let (parts, rest) = hash.as_chunks::<16>();
+    debug_assert!(rest.is_empty(), "a hash of {} bytes", hash.len());
+    for part in parts {
+        let digits = part.map(|byte| HEX[usize::from(byte)]);
+        text.push_str(std::str::from_utf8(digits.as_flattened()).unwrap_or_default());
     }
 }

@@ -87,10 +87,8 @@ fn every_collector_has_its_switches_and_a_wrong_address_shows_no_password() {
     let refused = output(&scratch, &["export", "--dsn", "mysql//root:secret@db1"]);
     let said = text(&refused.stderr);
     assert!(!refused.status.success() && said.contains("mysql://") && !said.contains("secret"), "{said}");
-    let refused = output(
-        &scratch,
-        &["export", "--web.listen-address", "127.0.0.1:0", "--web.config.file", "/no/such"],
-    );
+    let refused =
+        output(&scratch, &["export", "--web.listen-address", "127.0.0.1:0", "--web.config.file", "/no/such"]);
     assert!(text(&refused.stderr).contains("/no/such"), "{refused:?}");
 }
 
