@@ -1,8 +1,8 @@
 //! `tare ash` on servers whose sessions' doings are known: MariaDB with its own Performance Schema, with
 //! tare, and MySQL.
 //!
-//! ALONE: where every processor is taken, a sampler from outside gets one when a statement ends, and then sees
-//! the long ones too often.
+//! ALONE: where every processor is taken, a sampler from outside gets one when a statement ends, and then
+//! sees the long ones too often.
 
 #[path = "ash/file.rs"]
 mod file;

@@ -430,8 +430,8 @@ fn stages(schema: &mut Schema) -> u64 {
 fn samples_give_way_before_levels_do_and_every_statement_is_counted() {
     const TIMES: u64 = 2000;
     let _turn = turn();
-    // Those of every statement cost more than there is of CPU time, those of ten a second hardly anything, even
-    // of a server that gets a tenth of a processor.
+    // Those of every statement cost more than there is of CPU time, those of ten a second hardly anything,
+    // even of a server that gets a tenth of a processor.
     let file = prices_of(&[("stage", 100_000)].into());
     let server = Server::start(governed_at("sampled", &file, "50%")).unwrap();
     fill(&server);
