@@ -75,41 +75,26 @@ pub(crate) unsafe extern "C" fn set_user(user: *const c_char, length: c_int) {
     unsafe { SET_USER.function::<unsafe extern "C" fn(*const c_char, c_int)>()(user, length) }
 }
 
-pub(crate) unsafe extern "C" fn update_consumer(
-    table: *mut c_void,
-    server_table: *mut c_void,
-    old: *const u8,
-    new: *mut u8,
-    fields: *mut *mut c_void,
-) -> c_int {
-    // SAFETY: the function's own type and arguments.
-    let rc = unsafe { UPDATE_CONSUMER.function::<Update>()(table, server_table, old, new, fields) };
-    guard((), consumers::follow);
-    rc
+/// Makes a function that updates a row as the built-in's does, and then has the engine follow.
+macro_rules! updates {
+    ($($name:ident, $original:ident, $follow:path;)*) => {$(
+        pub(crate) unsafe extern "C" fn $name(
+            table: *mut c_void,
+            server_table: *mut c_void,
+            old: *const u8,
+            new: *mut u8,
+            fields: *mut *mut c_void,
+        ) -> c_int {
+            // SAFETY: the function's own type and arguments.
+            let rc = unsafe { $original.function::<Update>()(table, server_table, old, new, fields) };
+            guard((), $follow);
+            rc
+        }
+    )*};
 }
 
-pub(crate) unsafe extern "C" fn update_instrument(
-    table: *mut c_void,
-    server_table: *mut c_void,
-    old: *const u8,
-    new: *mut u8,
-    fields: *mut *mut c_void,
-) -> c_int {
-    // SAFETY: the function's own type and arguments.
-    let rc = unsafe { UPDATE_INSTRUMENT.function::<Update>()(table, server_table, old, new, fields) };
-    guard((), events::follow);
-    rc
-}
-
-pub(crate) unsafe extern "C" fn update_thread(
-    table: *mut c_void,
-    server_table: *mut c_void,
-    old: *const u8,
-    new: *mut u8,
-    fields: *mut *mut c_void,
-) -> c_int {
-    // SAFETY: the function's own type and arguments.
-    let rc = unsafe { UPDATE_THREAD.function::<Update>()(table, server_table, old, new, fields) };
-    guard((), threads::follow_histories);
-    rc
+updates! {
+    update_consumer, UPDATE_CONSUMER, consumers::follow;
+    update_instrument, UPDATE_INSTRUMENT, events::follow;
+    update_thread, UPDATE_THREAD, threads::follow_histories;
 }

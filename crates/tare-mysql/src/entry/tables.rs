@@ -164,16 +164,15 @@ pub(crate) unsafe extern "C" fn start_table_io_wait(
     }
     let Some(known) = known(of) else { return null_mut() };
     let source = Source::new(file, line);
-    // A statement that is not chosen counts it without a clock.
-    let is_skipped = ENGINE.skips_class(fixed::TABLE_IO);
     let is_timed = of.io_timed.load(Relaxed) != 0;
-    let begun = match is_timed {
-        _ if is_skipped => {
-            let tallied = ENGINE.start_tallied_table_io(known, op as u8, index as usize);
-            tallied.map_or(Start::Off, Start::Began)
-        }
-        true => ENGINE.start_table_io_wait_fast(known, op as u8, index as usize, source),
-        false => Start::Slow,
+    let begun = if ENGINE.skips_class(fixed::TABLE_IO) {
+        // A statement that is not chosen counts it without a clock.
+        let tallied = ENGINE.start_tallied_table_io(known, op as u8, index as usize);
+        tallied.map_or(Start::Off, Start::Began)
+    } else if is_timed {
+        ENGINE.start_table_io_wait_fast(known, op as u8, index as usize, source)
+    } else {
+        Start::Slow
     };
     let slow = || start_slow_io(known, op, index, source, is_timed);
     // SAFETY: the server's promise.

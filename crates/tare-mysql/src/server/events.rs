@@ -7,11 +7,11 @@ use std::ffi::c_uint;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
+use tare_engine::fixed;
 use tare_engine::snapshot::{ClassId, Kind, Properties};
-use tare_engine::{Registration, fixed};
 use tare_host::process::{ENGINE, guard};
 
-use super::instruments::Find;
+use super::instruments::{Find, register};
 use crate::abi::Class;
 use crate::abi::events::PROGRESS;
 
@@ -75,11 +75,9 @@ impl Instruments {
     fn meet(&self, at: usize, class: Option<&'static Class>) -> ClassId {
         guard(0, || {
             let Some(class) = class else { return 0 };
-            let name = class.name.get(..class.name_length as usize).unwrap_or_default();
-            let Ok(name) = str::from_utf8(name) else { return 0 };
             let progress = class.flags & PROGRESS != 0;
             let properties = Properties { progress, ..Properties::default() };
-            let id = ENGINE.register(Registration { kind: self.kind, name, properties });
+            let Some(id) = register(class, |_| Some(self.kind), properties) else { return 0 };
             follow_one(id, class);
             self.known[at].store(id, Relaxed);
             id

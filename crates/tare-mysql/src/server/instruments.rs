@@ -30,13 +30,22 @@ pub(crate) fn of(class: &Class) -> ClassId {
 #[inline(never)]
 fn meet(class: &Class) -> ClassId {
     guard(0, || {
-        let name = class.name.get(..class.name_length as usize).unwrap_or_default();
-        let (Ok(name), true) = (str::from_utf8(name), (class.index as usize) < MOST) else { return 0 };
-        let Some(kind) = Kind::of_wait(name) else { return 0 };
-        let id = ENGINE.register(Registration { kind, name, properties: Properties::default() });
-        KNOWN[class.index as usize].store(id, Relaxed);
+        let Some(known) = KNOWN.get(class.index as usize) else { return 0 };
+        let Some(id) = register(class, Kind::of_wait, Properties::default()) else { return 0 };
+        known.store(id, Relaxed);
         id
     })
+}
+
+/// Registers an instrument of the built-in's with the engine; `None`: it is of no kind. `kind` tells the kind
+/// by the name.
+pub(super) fn register(
+    class: &Class,
+    kind: impl FnOnce(&str) -> Option<Kind>,
+    properties: Properties,
+) -> Option<ClassId> {
+    let name = str::from_utf8(class.name.get(..class.name_length as usize).unwrap_or_default()).ok()?;
+    Some(ENGINE.register(Registration { kind: kind(name)?, name, properties }))
 }
 
 /// Returns the built-in's instrument of a number from 1 on; null behind the last one.

@@ -13,9 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_engine::{FileHandle, SocketHandle};
 use tare_host::process::{ENGINE, guard};
-use tare_tables::Shape;
 
-use crate::abi::answer;
+use super::served;
 use crate::abi::io::{File, IoStat, Socket, TableLocks, TableShare};
 use crate::original::Original;
 use crate::server::carriers::{FILES, SOCKETS, TABLE_SHARES};
@@ -125,21 +124,10 @@ unsafe extern "C" fn open_objects(share: *mut c_void) -> *mut c_void {
     unsafe { REFRESHED[1].open.function::<unsafe extern "C" fn(*mut c_void) -> *mut c_void>()(share) }
 }
 
-/// Resets what the engine counts of a table of this name, then what the built-in does.
-fn delete(name: &str, rest: &Original) -> c_int {
-    let done = guard(false, || {
-        let table = Shape::Extended.tables().iter().find(|table| table.name() == name);
-        table.is_some_and(|table| table.truncate(&ENGINE).is_ok())
-    });
-    // SAFETY: the share's own function, of this type.
-    let rest = unsafe { rest.function::<unsafe extern "C" fn() -> c_int>()() };
-    if done { rest } else { answer::OUT_OF_MEMORY }
-}
-
 unsafe extern "C" fn delete_waits_by_instance() -> c_int {
-    delete("events_waits_summary_by_instance", &REFRESHED[0].delete)
+    served::delete(|| served::named("events_waits_summary_by_instance"), &REFRESHED[0].delete)
 }
 
 unsafe extern "C" fn delete_objects() -> c_int {
-    delete("objects_summary_global_by_type", &REFRESHED[1].delete)
+    served::delete(|| served::named("objects_summary_global_by_type"), &REFRESHED[1].delete)
 }

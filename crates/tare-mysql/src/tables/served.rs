@@ -130,11 +130,14 @@ fn of<const AT: usize>() -> Functions {
 
 /// Returns the table at a position of [`served`], with all of MySQL's columns in its order.
 pub(crate) fn table(at: usize) -> Option<&'static dyn Table> {
-    static TABLES: LazyLock<Vec<Option<&'static dyn Table>>> = LazyLock::new(|| {
-        let named = |name: &str| Shape::Extended.tables().iter().copied().find(|table| table.name() == name);
-        served().iter().map(|served| named(served.name)).collect()
-    });
+    static TABLES: LazyLock<Vec<Option<&'static dyn Table>>> =
+        LazyLock::new(|| served().iter().map(|served| named(served.name)).collect());
     *TABLES.get(at)?
+}
+
+/// Returns the table of a name, with all of MySQL's columns.
+pub(super) fn named(name: &str) -> Option<&'static dyn Table> {
+    Shape::Extended.tables().iter().copied().find(|table| table.name() == name)
 }
 
 /// Returns whether the table at a position of [`served`] is declared, with columns and indexes that can be
@@ -169,9 +172,15 @@ pub(crate) fn set_delete(at: usize, function: *const c_void) {
 }
 
 unsafe extern "C" fn delete_all_rows<const AT: usize>() -> c_int {
-    let done = guard(false, || table(AT).is_some_and(|table| table.truncate(&ENGINE).is_ok()));
+    delete(|| table(AT), &DELETES[AT])
+}
+
+/// Resets what the engine counts of a table, then what the built-in does. `rest` is the function of the
+/// table's share.
+pub(super) fn delete(table: impl FnOnce() -> Option<&'static dyn Table>, rest: &Original) -> c_int {
+    let done = guard(false, || table().is_some_and(|table| table.truncate(&ENGINE).is_ok()));
     // SAFETY: the share's own function, of this type.
-    let rest = unsafe { DELETES[AT].function::<unsafe extern "C" fn() -> c_int>()() };
+    let rest = unsafe { rest.function::<unsafe extern "C" fn() -> c_int>()() };
     if done { rest } else { answer::OUT_OF_MEMORY }
 }
 

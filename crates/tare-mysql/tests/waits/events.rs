@@ -96,7 +96,7 @@ fn work(conn: &mut Conn) {
     }
 }
 
-/// What is compared: the table, the columns that say which row it is, and which rows.
+/// Tables that are compared, the columns that identify a row of each, and a condition for its rows.
 const COMPARED: [(&str, &str, &str); 7] = [
     ("events_statements_summary_by_thread_by_event_name", "EVENT_NAME", "THREAD_ID = @thread"),
     ("events_stages_summary_by_thread_by_event_name", "EVENT_NAME", "THREAD_ID = @thread"),
