@@ -8,6 +8,7 @@ use crate::layout::bank::{Bank, with_cell};
 use crate::layout::cell::{Cell, Family, Viewer};
 use crate::layout::error::ErrorCell;
 use crate::memory::arena::Offset;
+use crate::read::FoundThread;
 use crate::snapshot::{ClassId, ConnectionCounts, Kind};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
@@ -30,8 +31,7 @@ impl Engine {
     pub fn event_counts_by_connection(&self) -> Vec<ConnectionCounts> {
         let names = self.registry.names();
         let name = |class: ClassId| (class as usize).checked_sub(1).and_then(|at| *names.get(at)?);
-        let of = |thread: &'static Thread| {
-            let thread_id = thread.thread_id.load(Relaxed);
+        let of = |(thread_id, thread): FoundThread| {
             let (mut own, mut errors) = (Vec::new(), 0);
             self.count_thread(thread, &mut own, &mut errors);
             let os_id = thread.os_id.load(Relaxed);
@@ -39,7 +39,7 @@ impl Engine {
             let events = named.chain([(ERROR, errors)]).filter(|(_, count)| *count > 0).collect();
             self.still_lives(thread, thread_id).then_some(ConnectionCounts { thread_id, os_id, events })
         };
-        let connections = self.live_threads_where(|it| it.processlist_id.load(Relaxed) != 0);
+        let connections = self.live_threads_where(|_, it| it.processlist_id.load(Relaxed) != 0);
         connections.into_iter().filter_map(of).collect()
     }
 
@@ -50,8 +50,7 @@ impl Engine {
         self.count_bank(&self.ended.bank, &mut |class, count| add(&mut counts, class, count));
         self.count_errors(&self.ended_errors.bank, &mut errors);
         let mut own = Vec::new();
-        for thread in self.live_threads() {
-            let id = thread.thread_id.load(Relaxed);
+        for (id, thread) in self.live_threads() {
             let mut own_errors = 0;
             own.clear();
             self.count_thread(thread, &mut own, &mut own_errors);

@@ -295,8 +295,7 @@ impl Engine {
         let mut tallies = Tallies::of(self.digests.size(), places.clone().count());
         let (mut own, mut buckets) = (Vec::new(), Vec::new());
         // Read threads first: then what they count for a slot they found is not newer than the slot's owner.
-        for thread in self.live_threads() {
-            let id = thread.thread_id.load(Relaxed);
+        for (id, thread) in self.live_threads() {
             own.clear();
             buckets.clear();
             self.thread_digests((thread, epoch), (parts, which), &mut own, &mut buckets);

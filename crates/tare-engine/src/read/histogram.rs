@@ -270,8 +270,7 @@ impl Engine {
             None => HistogramCounts::default(),
         };
         let mut histograms: Vec<HistogramCounts> = of.iter().map(ended).collect();
-        for thread in self.live_threads() {
-            let id = thread.thread_id.load(Relaxed);
+        for (id, thread) in self.live_threads() {
             let own = self.thread_histograms::<C>(family, thread, of);
             if self.still_lives(thread, id) {
                 own.into_iter().for_each(|(at, own)| histograms[at].merge(&own));

@@ -47,34 +47,42 @@ pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 /// Callback that receives the rows of a summary one by one.
 pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;
 
+/// A live thread and its THREAD_ID. The thread may end at any time, and another one get its slab: whoever has
+/// read the slab asks [`Engine::still_lives`] with this THREAD_ID, not with that in the slab by then.
+pub(crate) type FoundThread = (u64, &'static Thread);
+
 impl Engine {
     /// Returns every live thread, in the order of THREAD_ID.
-    pub(crate) fn live_threads(&self) -> Vec<&'static Thread> {
-        self.live_threads_where(|_| true)
+    pub(crate) fn live_threads(&self) -> Vec<FoundThread> {
+        self.live_threads_where(|_, _| true)
     }
 
     /// Returns the live thread with this THREAD_ID, or all live threads.
-    pub(crate) fn live_threads_of(&self, thread: Option<u64>) -> Vec<&'static Thread> {
+    pub(crate) fn live_threads_of(&self, thread: Option<u64>) -> Vec<FoundThread> {
         let Some(id) = thread else { return self.live_threads() };
         let before: Option<&'static Thread> = self.arena.get(self.found.load(Relaxed));
         if let Some(thread) = before.filter(|thread| self.still_lives(thread, id)) {
-            return vec![thread];
+            return vec![(id, thread)];
         }
-        let found = self.live_threads_where(|it| it.thread_id.load(Relaxed) == id);
-        if let [thread] = found[..] {
+        let found = self.live_threads_where(|found, _| found == id);
+        if let [(_, thread)] = found[..] {
             self.found.store(self.arena.offset_of(thread), Relaxed);
         }
         found
     }
 
     /// Returns the live threads that satisfy `wanted`. Reads nothing of the others beyond their slab's head.
-    pub(crate) fn live_threads_where(&self, wanted: impl Fn(&Thread) -> bool) -> Vec<&'static Thread> {
-        let is_wanted = |thread: &&Thread| thread.alive.load(Acquire) == 1 && wanted(thread);
-        let with_id = |thread: &'static Thread| (thread.thread_id.load(Relaxed), thread);
-        let mut threads: Vec<(u64, &'static Thread)> = self.slabs().filter(is_wanted).map(with_id).collect();
-        // Read each id only once: threads come and go meanwhile, and a sort whose keys change may panic.
+    pub(crate) fn live_threads_where(&self, wanted: impl Fn(u64, &Thread) -> bool) -> Vec<FoundThread> {
+        let found = |thread: &'static Thread| {
+            if thread.alive.load(Acquire) != 1 {
+                return None;
+            }
+            let id = thread.thread_id.load(Relaxed);
+            wanted(id, thread).then_some((id, thread))
+        };
+        let mut threads: Vec<FoundThread> = self.slabs().filter_map(found).collect();
         threads.sort_by_key(|(id, _)| *id);
-        threads.into_iter().map(|(_, thread)| thread).collect()
+        threads
     }
 
     /// Reads sums that folding moves about, again if a fold ran meanwhile. If folds never stop, the last

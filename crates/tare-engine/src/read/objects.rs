@@ -119,7 +119,9 @@ impl Engine {
         let scale = Scale::of(self);
         let threads = self.live_threads().into_iter();
         let readers: Vec<(u32, Vec<u64>)> = threads
-            .map(|thread| (thread.read_locks.activation(), thread.read_locks.objects(&self.arena).collect()))
+            .map(|(_, thread)| {
+                (thread.read_locks.activation(), thread.read_locks.objects(&self.arena).collect())
+            })
             .collect();
         let mut seen = Vec::new();
         let mut read = |synch: &'static Synch| {

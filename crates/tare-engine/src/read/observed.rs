@@ -1,7 +1,5 @@
 //! Facts that the host never reports: read from it on request, again while they change.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::Engine;
 use crate::memory::lost::Lost;
 use crate::read::patiently;
@@ -150,10 +148,10 @@ impl Engine {
     /// Returns the live thread at an address from the host's memory. The address is compared and never
     /// followed.
     fn applier(&self, handle: u64) -> Option<ApplierRow> {
-        let is_it = |thread: &Thread| std::ptr::from_ref(thread).addr() as u64 == handle;
-        let thread = self.live_threads_where(is_it).into_iter().next()?;
+        let is_it = |_, thread: &Thread| std::ptr::from_ref(thread).addr() as u64 == handle;
+        let (thread_id, thread) = self.live_threads_where(is_it).into_iter().next()?;
         let stage = self.stage_name(thread).unwrap_or_default();
-        Some(ApplierRow { thread_id: thread.thread_id.load(Relaxed), stage })
+        self.still_lives(thread, thread_id).then_some(ApplierRow { thread_id, stage })
     }
 
     /// Returns the number in the host's list of a thread that works for a connection to a primary.

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::memory::text;
+use crate::read::FoundThread;
 use crate::snapshot::{AttributeRow, ConnectionsRow, Grouping, Owner, ThreadKey};
-use crate::thread::Thread;
 
 /// An account, user or host at the time it was found. Its slot may belong to another one by the time it has
 /// been read.
@@ -76,8 +76,8 @@ impl Engine {
         let row = |party: SeenParty| {
             let (current, closed, most) = self.unfolding(|| {
                 let place = self.arena.offset_of(party.slot);
-                let present = threads.iter().filter(|it| it.parties[kind].load(Relaxed) == place);
-                let most = present.map(|thread| thread.memory.most()).max().unwrap_or(0);
+                let present = threads.iter().filter(|(_, it)| it.parties[kind].load(Relaxed) == place);
+                let most = present.map(|(_, thread)| thread.memory.most()).max().unwrap_or(0);
                 let most = party.slot.most_memory.load(Relaxed).max(most);
                 (u64::from(party.slot.current.load(Relaxed)), party.slot.closed.load(Relaxed), most)
             });
@@ -93,16 +93,15 @@ impl Engine {
 
     /// Returns the connection attributes of all clients, as far as they were kept.
     pub fn connect_attributes(&self) -> Vec<AttributeRow> {
-        self.live_threads().into_iter().flat_map(|thread| self.attributes_of(thread)).collect()
+        self.live_threads().into_iter().flat_map(|found| self.attributes_of(found)).collect()
     }
 
     /// Returns the connection attributes of one connection.
     pub fn connect_attributes_of(&self, key: ThreadKey) -> Vec<AttributeRow> {
-        self.live_threads_with(key).into_iter().flat_map(|thread| self.attributes_of(thread)).collect()
+        self.live_threads_with(key).into_iter().flat_map(|found| self.attributes_of(found)).collect()
     }
 
-    fn attributes_of(&self, thread: &'static Thread) -> Vec<AttributeRow> {
-        let id = thread.thread_id.load(Relaxed);
+    fn attributes_of(&self, (id, thread): FoundThread) -> Vec<AttributeRow> {
         let (Some(texts), Some(host)) = (thread.text(self), self.host.get()) else { return Vec::new() };
         let (bytes, charset) = thread.read_texts(|| {
             let len = texts.attributes_len.load(Relaxed) as usize;

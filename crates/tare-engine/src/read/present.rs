@@ -8,8 +8,6 @@
 //! Few events are recorded of a statement that was not chosen, so the last wait of a thread may belong to a
 //! much older statement. Whatever ended before the thread's last statement began is left out.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::Engine;
 use crate::snapshot::*;
 
@@ -36,7 +34,7 @@ fn leave_out_older(present: &mut Present, statement: u64) {
 impl Engine {
     /// Returns THREAD_ID of every live thread, in ascending order.
     pub fn live_thread_ids(&self) -> Vec<u64> {
-        self.live_threads().iter().map(|thread| thread.thread_id.load(Relaxed)).collect()
+        self.live_threads().into_iter().map(|(id, _)| id).collect()
     }
 
     /// Returns a thread's rows of these tables, all from one point in time. Empty if the thread has ended.

@@ -1,7 +1,6 @@
 //! Stored programs.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::Scale;
 use crate::Engine;
@@ -49,8 +48,7 @@ impl Engine {
             let place = (self.arena.offset_of(program), program.head.generation());
             tallies.insert(place, program.counts.plain());
         });
-        for thread in self.live_threads() {
-            let id = thread.thread_id.load(Relaxed);
+        for (id, thread) in self.live_threads() {
             let mut own = Vec::new();
             self.program_cells(thread, |cell| {
                 own.extend(self.counted_program(cell).map(|program| (program, cell.counts.plain())));

@@ -6,6 +6,7 @@ use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::count::session::{MAX_SESSION_COUNTERS, SessionCounter, SessionCounters};
 use crate::memory::lost::Lost;
+use crate::read::FoundThread;
 use crate::read::parties::SeenParty;
 use crate::read::patiently;
 use crate::snapshot::{Grouping, Owner};
@@ -141,11 +142,8 @@ impl Engine {
         self.host.get()?.connection_type_name(number)
     }
 
-    fn threads_with_sessions(&self, thread: Option<u64>) -> Vec<(u64, &'static Thread)> {
+    fn threads_with_sessions(&self, thread: Option<u64>) -> Vec<FoundThread> {
         let threads = self.live_threads_of(thread).into_iter();
-        threads
-            .filter(|thread| self.session_of(thread).is_some())
-            .map(|thread| (thread.thread_id.load(Relaxed), thread))
-            .collect()
+        threads.filter(|(_, thread)| self.session_of(thread).is_some()).collect()
     }
 }

@@ -12,12 +12,12 @@ use crate::layout::cell::{Counts, Family, IoCell, Viewer};
 use crate::layout::program::Program;
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
+use crate::read::FoundThread;
 use crate::setup::actors::ActorRule;
 use crate::setup::instrument::{KINDS, LevelMove, lock};
 use crate::setup::objects::ObjectRule;
 use crate::snapshot::Recording;
 use crate::snapshot::*;
-use crate::thread::Thread;
 
 impl Engine {
     /// Returns every instrument of `setup_instruments`, in the built-in's order.
@@ -119,7 +119,7 @@ impl Engine {
         KINDS.into_iter().for_each(|kind| self.decide_demand(kind));
         // A new thread waits for the lock and computes its mask from the new consumers. A thread that ends
         // waits, too, so no slab is written that has become something else.
-        for thread in self.live_threads() {
+        for (_, thread) in self.live_threads() {
             self.store_mask(thread);
         }
     }
@@ -134,23 +134,22 @@ impl Engine {
         self.thread_rows(self.live_threads_with(key))
     }
 
-    pub(super) fn live_threads_with(&self, key: ThreadKey) -> Vec<&'static Thread> {
-        self.live_threads_where(|thread| match key {
-            ThreadKey::Thread(id) => thread.thread_id.load(Relaxed) == id,
+    pub(super) fn live_threads_with(&self, key: ThreadKey) -> Vec<FoundThread> {
+        self.live_threads_where(|thread_id, thread| match key {
+            ThreadKey::Thread(id) => thread_id == id,
             ThreadKey::Connection(id) => thread.processlist_id.load(Relaxed) == id,
         })
     }
 
-    pub(super) fn thread_rows(&self, threads: Vec<&'static Thread>) -> Vec<ThreadRow> {
+    pub(super) fn thread_rows(&self, threads: Vec<FoundThread>) -> Vec<ThreadRow> {
         let now_s = (crate::clock::wall_us() / 1_000_000).cast_signed();
-        threads.into_iter().filter_map(|thread| self.thread_row(thread, now_s)).collect()
+        threads.into_iter().filter_map(|found| self.thread_row(found, now_s)).collect()
     }
 
-    fn thread_row(&self, thread: &'static Thread, now_s: i64) -> Option<ThreadRow> {
+    fn thread_row(&self, (id, thread): FoundThread, now_s: i64) -> Option<ThreadRow> {
         let nonzero = |value: u64| (value != 0).then_some(value);
         let some = |bytes: String| (!bytes.is_empty()).then_some(bytes);
         let host = self.host.get()?;
-        let id = thread.thread_id.load(Relaxed);
         let texts = thread.text(self)?;
         let (user, host_name, db, info) = thread.read_texts(|| {
             let info = match thread.info_len.load(Relaxed) {
@@ -213,7 +212,7 @@ impl Engine {
     pub fn set_thread(&self, thread_id: u64, instrumented: Option<bool>, history: Option<bool>) -> bool {
         let _one_at_a_time = lock(&self.filters);
         let mut threads = self.live_threads().into_iter();
-        let Some(thread) = threads.find(|thread| thread.thread_id.load(Relaxed) == thread_id) else {
+        let Some((_, thread)) = threads.find(|(id, _)| *id == thread_id) else {
             return false;
         };
         if let Some(on) = instrumented {
@@ -330,7 +329,7 @@ impl Engine {
     fn reset_events(&self, of: EventType, scope: Scope) {
         let _one_at_a_time = lock(&self.filters);
         let (of, scope) = (of as usize - 1, scope as usize);
-        for thread in self.live_threads() {
+        for (_, thread) in self.live_threads() {
             thread.hidden[of][scope].store(thread.event_id.load(Relaxed), Relaxed);
         }
         self.hidden_before[of][scope].store(ticks(), Relaxed);

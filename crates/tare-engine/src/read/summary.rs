@@ -315,8 +315,8 @@ impl Engine {
                 let _ = emit(&owner, &instruments, tallies, &stat, sink);
             }
             Grouping::Thread => {
-                for thread in self.live_threads_of(thread) {
-                    let owner = Owner { thread_id: thread.thread_id.load(Relaxed), ..Owner::default() };
+                for (thread_id, thread) in self.live_threads_of(thread) {
+                    let owner = Owner { thread_id, ..Owner::default() };
                     let tallies = self.unfolding(|| {
                         let mut tallies = vec![T::default(); instruments.len()];
                         let own = self.thread_tallies::<T>(family, Viewer::Thread, thread, &instruments);
@@ -352,7 +352,7 @@ impl Engine {
     ) {
         // Threads that connect from here on are missing. Those that leave are in the party's sums by then.
         let threads: Vec<(&Thread, u64)> =
-            self.live_threads().into_iter().map(|it| (it, it.thread_id.load(Relaxed))).collect();
+            self.live_threads().into_iter().map(|(id, thread)| (thread, id)).collect();
         for party in self.parties(kind) {
             let tallies = self.unfolding(|| {
                 let mut tallies = self.sums_tallies::<T>(family, &party, of);
@@ -392,8 +392,7 @@ impl Engine {
         let mut tallies = vec![T::default(); of.len()];
         let add = |tally: &mut T, cell: &T::Cell| tally.add(&self.arena, cell);
         merge(&mut tallies, &self.bank_tallies(&[&self.ended_sums(family).bank], of, add));
-        for thread in self.live_threads() {
-            let id = thread.thread_id.load(Relaxed);
+        for (id, thread) in self.live_threads() {
             let own = self.thread_tallies::<T>(family, Viewer::Global, thread, of);
             if self.still_lives(thread, id) {
                 merge(&mut tallies, &own);

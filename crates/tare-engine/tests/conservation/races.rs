@@ -110,6 +110,32 @@ fn threads_that_end_are_left_out_by_those_who_read_them() {
 }
 
 #[test]
+fn who_asks_for_one_thread_never_gets_another_in_its_slab() {
+    let rig = Rig::new();
+    let things = RowThings::new(rig);
+    let latest = AtomicU64::new(0);
+    let write = |n: u64| {
+        let own = OwnRows::connect(rig, &things);
+        latest.store(own.id, Relaxed);
+        let mut random = RowRandom::new(n);
+        event(rig, &things, &own, &mut random, &mut Issued::default());
+        own.disconnect(rig);
+    };
+    race(20_000, write, || {
+        let id = latest.load(Relaxed);
+        let asked = ReadRequest { what: Scope::Current, thread: Some(id), parts: Parts::ALL };
+        let heads = [
+            rig.transactions(asked).into_iter().map(|row| row.head.thread_id).collect::<Vec<u64>>(),
+            rig.statements(asked).into_iter().map(|row| row.head.thread_id).collect(),
+            rig.stages(asked).into_iter().map(|row| row.head.thread_id).collect(),
+            rig.waits(asked).into_iter().map(|row| row.head.thread_id).collect(),
+            rig.threads_of(ThreadKey::Thread(id)).into_iter().map(|row| row.thread_id).collect(),
+        ];
+        assert!(heads.iter().flatten().all(|of| *of == id), "asked for {id}: {heads:?}");
+    });
+}
+
+#[test]
 fn a_thread_that_ends_between_two_rows_of_a_reader_leads_nowhere() {
     let rig = Rig::with(Config { history_long_size: [0; 4], ..small() });
     let (first, second) = (rig.thread(), rig.thread());

@@ -115,7 +115,7 @@ impl RowThings {
 
 /// What the calling thread has opened.
 pub(crate) struct OwnRows {
-    id: u64,
+    pub(crate) id: u64,
     socket: Option<SocketRef>,
     table: Option<TableRef>,
 }

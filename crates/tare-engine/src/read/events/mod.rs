@@ -133,12 +133,11 @@ impl Shown {
 impl Engine {
     fn shown(&self, of: EventType, asked: ReadRequest<Scope>) -> Shown {
         let scope = asked.what as usize;
-        let live = |thread: &'static Thread| (thread.thread_id.load(Relaxed), thread);
         Shown {
             of,
             scope,
             hidden_before: self.hidden_before[of as usize - 1][scope].load(Relaxed),
-            live: self.live_threads_of(asked.thread).into_iter().map(live).collect(),
+            live: self.live_threads_of(asked.thread).into_iter().collect(),
         }
     }
 

@@ -9,9 +9,8 @@ use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::stage::{Decoder, StageEvent, Step};
-use crate::read::Scale;
+use crate::read::{FoundThread, Scale};
 use crate::snapshot::*;
-use crate::thread::Thread;
 use crate::thread::choice::UNKNOWN_STAGE;
 
 impl Event for StageEvent {
@@ -106,7 +105,7 @@ impl Engine {
 
     /// Returns the stage of a thread whose statement was not chosen, as the host knows it. It has no times,
     /// and the id that the thread's next event gets.
-    fn skipped_stage(&self, thread: &'static Thread) -> Option<StageRow> {
+    fn skipped_stage(&self, (thread_id, thread): FoundThread) -> Option<StageRow> {
         let depth = thread.statement_depth.load(Relaxed) as usize;
         if depth == 0 || thread.stage_label.load(Relaxed) != UNKNOWN_STAGE || !self.has_demand(Kind::Stage) {
             return None;
@@ -116,9 +115,9 @@ impl Engine {
             return None;
         }
         let statement = self.statement_event_id(thread, depth - 1);
-        Some(StageRow {
+        let row = StageRow {
             head: EventHead {
-                thread_id: thread.thread_id.load(Relaxed),
+                thread_id,
                 event_id: thread.event_id.load(Relaxed),
                 end_event_id: None,
                 name: self.registry.name(class),
@@ -127,7 +126,8 @@ impl Engine {
                 nesting: (statement != 0).then_some((statement, EventType::Statement)),
             },
             progress: None,
-        })
+        };
+        self.still_lives(thread, thread_id).then_some(row)
     }
 
     /// Returns the stage in progress of each live thread. An ended stage is not current, as in the built-in.
@@ -139,10 +139,10 @@ impl Engine {
     }
 
     fn current_progress(&self, thread: Option<u64>) -> HashMap<u64, (u64, u64)> {
-        let progress = |thread: &'static Thread| {
-            let [completed, estimated] = &thread.progress;
-            (thread.has_progress.load(Relaxed) != 0)
-                .then(|| (thread.thread_id.load(Relaxed), (completed.load(Relaxed), estimated.load(Relaxed))))
+        let progress = |(thread_id, thread): FoundThread| {
+            let [completed, estimated] = thread.progress.each_ref().map(|it| it.load(Relaxed));
+            (thread.has_progress.load(Relaxed) != 0 && self.still_lives(thread, thread_id))
+                .then_some((thread_id, (completed, estimated)))
         };
         self.live_threads_of(thread).into_iter().filter_map(progress).collect()
     }

@@ -99,11 +99,11 @@ impl Engine {
         }
         let shown = self.shown(EventType::Statement, asked);
         let mut rows = Vec::new();
-        for thread in self.live_threads_of(asked.thread) {
+        for (thread_id, thread) in self.live_threads_of(asked.thread) {
             // The running statements; if none runs, the last one.
             let depth = (thread.statement_depth.load(Relaxed) as usize).max(1);
             for level in thread.statement_levels.iter().take(depth) {
-                let Some(mut seen) = self.copy_level(thread, level.load(Acquire)) else { break };
+                let Some(mut seen) = self.copy_level((thread_id, thread), level.load(Acquire)) else { break };
                 let is_shown = if seen.has_ended() { shown.shows(&seen) } else { shown.shows_running(&seen) };
                 if seen.event.id() != 0 && is_shown {
                     self.add_prepared_text(&mut seen.event);
@@ -133,15 +133,18 @@ impl Engine {
         }
     }
 
-    fn copy_level(&self, thread: &Thread, level: Offset) -> Option<Seen<Statement>> {
-        let event = Statement::open(&self.copy_words::<WORDS>(thread, level)?)?;
-        Some(Seen { thread_id: thread.thread_id.load(Relaxed), moment: 0, opened: 0, event })
+    fn copy_level(&self, found: (u64, &Thread), level: Offset) -> Option<Seen<Statement>> {
+        let event = Statement::open(&self.copy_words::<WORDS>(found, level)?)?;
+        Some(Seen { thread_id: found.0, moment: 0, opened: 0, event })
     }
 
     /// Copies the first words of a level of a thread. `None`: the level is not there any more, or was changed
     /// again and again.
-    fn copy_words<const N: usize>(&self, thread: &Thread, level: Offset) -> Option<[u64; N]> {
-        let thread_id = thread.thread_id.load(Relaxed);
+    fn copy_words<const N: usize>(
+        &self,
+        (thread_id, thread): (u64, &Thread),
+        level: Offset,
+    ) -> Option<[u64; N]> {
         let open: &OpenStatement = self.arena.get(level)?;
         let block = self.arena.offset_of(open) / WORDS as u32;
         let (words, meta): (&[AtomicU64; WORDS], _) = (self.arena.words(block), self.arena.meta(block));
@@ -168,7 +171,8 @@ impl Engine {
         level: Offset,
     ) -> Option<(StatementEvent, Vec<u8>, Option<Parsed>)> {
         // A block has much more than that, most of it in the cache of another processor.
-        let words = self.copy_words::<OUTLINE_WORDS>(thread, level)?;
+        let thread_id = thread.thread_id.load(Relaxed);
+        let words = self.copy_words::<OUTLINE_WORDS>((thread_id, thread), level)?;
         let (event, schema) = read_outline(&words)?;
         let is_known = event.id != 0 || event.start != 0;
         (is_known && event.end == 0).then(|| (event, schema.bytes().to_vec(), parsed(&words)))
@@ -176,7 +180,8 @@ impl Engine {
 
     /// Returns whether a statement that was seen on a level of this thread still runs there.
     pub(super) fn runs_still(&self, thread: &Thread, level: Offset, event: &StatementEvent) -> bool {
-        let now = self.copy_words::<OUTLINE_WORDS>(thread, level);
+        let thread_id = thread.thread_id.load(Relaxed);
+        let now = self.copy_words::<OUTLINE_WORDS>((thread_id, thread), level);
         now.as_ref()
             .and_then(read_outline)
             .is_some_and(|(now, _)| now.id == event.id && now.end == 0 && now.start == event.start)

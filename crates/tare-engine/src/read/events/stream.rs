@@ -27,7 +27,7 @@ use crate::layout::stage::StageEvent;
 use crate::layout::wait::WaitEvent;
 use crate::memory::arena::{BlockId, WORDS};
 use crate::memory::pool::{Pool, resolve};
-use crate::read::Scale;
+use crate::read::{FoundThread, Scale};
 use crate::snapshot::*;
 
 /// Maximum number of blocks in one answer: some ten thousand statements.
@@ -290,8 +290,7 @@ impl Engine {
 
     /// Returns the number of the next record of every live thread.
     fn recorded(&self, of: EventType) -> Numbered<u64, u64> {
-        let number = |thread: &'static crate::thread::Thread| {
-            let id = thread.thread_id.load(Relaxed);
+        let number = |(id, thread): FoundThread| {
             let (ring, blocks) = thread.rings()[of as usize - 1];
             let recorded = ring.recorded(blocks);
             self.still_lives(thread, id).then_some((id, recorded))

@@ -89,8 +89,8 @@ impl Engine {
 
     fn current_transactions(&self, asked: ReadRequest<Scope>) -> Vec<Seen<RecordedTransaction>> {
         let shown = self.shown(EventType::Transaction, asked);
-        let copy = |thread: &'static Thread| {
-            let seen = self.copy_transaction(thread)?;
+        let copy = |found| {
+            let seen = self.copy_transaction(found)?;
             let is_shown = if seen.has_ended() { shown.shows(&seen) } else { shown.shows_running(&seen) };
             (seen.event.id() != 0 && is_shown).then_some(seen)
         };
@@ -99,11 +99,11 @@ impl Engine {
 
     /// Returns the transaction that a thread is in, or was in last.
     pub(super) fn transaction_of(&self, thread: &Thread) -> Option<TransactionEvent> {
-        self.copy_transaction(thread).map(|seen| seen.event.event)
+        let thread_id = thread.thread_id.load(Relaxed);
+        self.copy_transaction((thread_id, thread)).map(|seen| seen.event.event)
     }
 
-    fn copy_transaction(&self, thread: &Thread) -> Option<Seen<RecordedTransaction>> {
-        let thread_id = thread.thread_id.load(Relaxed);
+    fn copy_transaction(&self, (thread_id, thread): (u64, &Thread)) -> Option<Seen<RecordedTransaction>> {
         let open = &thread.transaction;
         let words = self.arena.slice(self.arena.offset_of(open), OPEN_WORDS);
         let mut copied = [0; OPEN_WORDS];
