@@ -120,7 +120,8 @@ impl Engine {
         thread: &Thread,
         statement: &RunningStatement,
     ) -> Option<DigestHash> {
-        let runs = || self.runs_still(thread, statement.level, &statement.event);
+        let found = (thread.thread_id.load(Relaxed), thread);
+        let runs = || self.runs_still(found, statement.level, &statement.event);
         self.running_hash(statement.parsed?, runs)
     }
 

@@ -108,7 +108,7 @@ impl Engine {
                 if seen.event.id() != 0 && is_shown {
                     self.add_prepared_text(&mut seen.event);
                     let Statement { event, texts, parsed, .. } = &seen.event;
-                    let runs = || self.runs_still(thread, level.load(Acquire), event);
+                    let runs = || self.runs_still((thread_id, thread), level.load(Acquire), event);
                     let digest = |digest| match parsed {
                         Some(parsed) if event.end == 0 => self.running_digest(*parsed, runs),
                         _ => self.statement_digest(digest),
@@ -179,9 +179,8 @@ impl Engine {
     }
 
     /// Returns whether a statement that was seen on a level of this thread still runs there.
-    pub(super) fn runs_still(&self, thread: &Thread, level: Offset, event: &StatementEvent) -> bool {
-        let thread_id = thread.thread_id.load(Relaxed);
-        let now = self.copy_words::<OUTLINE_WORDS>((thread_id, thread), level);
+    pub(super) fn runs_still(&self, found: (u64, &Thread), level: Offset, event: &StatementEvent) -> bool {
+        let now = self.copy_words::<OUTLINE_WORDS>(found, level);
         now.as_ref()
             .and_then(read_outline)
             .is_some_and(|(now, _)| now.id == event.id && now.end == 0 && now.start == event.start)
