@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use tare_budget::{Cost, Kind, Level, Prices, Provider};
-use tare_lab::prices::experiment::{self, Setting};
-use tare_lab::prices::{Fit, Load, TooLittle, fit};
+use tare_lab::prices::experiment::{self, PriceSetting};
+use tare_lab::prices::{Fit, LoadMeasurements, TooLittle, fit};
 
 /// A load's name, nanoseconds of a transaction, and its events.
 type Made = (&'static str, f64, &'static [(Kind, f64)]);
@@ -205,7 +205,12 @@ impl Noise {
 }
 
 /// Measurements of known prices. All settings of a block are compared with the same base and its A/A control.
-fn measured(provider: Provider, settings: &[Setting], noise: Noise, random: &mut fastrand::Rng) -> Vec<Load> {
+fn measured(
+    provider: Provider,
+    settings: &[PriceSetting],
+    noise: Noise,
+    random: &mut fastrand::Rng,
+) -> Vec<LoadMeasurements> {
     let mut loads = vec![];
     for (name, charge, events) in LOADS {
         let events: BTreeMap<Kind, f64> = events.iter().copied().collect();
@@ -220,7 +225,7 @@ fn measured(provider: Provider, settings: &[Setting], noise: Noise, random: &mut
                 shares.push(cost / charge + noise.draw(random) - base);
             }
         }
-        loads.push(Load { name: name.to_owned(), charge, events, shares });
+        loads.push(LoadMeasurements { name: name.to_owned(), charge, events, shares });
     }
     loads
 }
@@ -237,7 +242,11 @@ fn believed(provider: Provider) -> &'static Prices {
 }
 
 /// What the regression makes of loads.
-fn found(provider: Provider, settings: &[Setting], loads: &[Load]) -> Result<Fit, TooLittle> {
+fn found(
+    provider: Provider,
+    settings: &[PriceSetting],
+    loads: &[LoadMeasurements],
+) -> Result<Fit, TooLittle> {
     let levels: Vec<_> = settings.iter().map(|it| it.levels.clone()).collect();
     fit(&levels, loads, believed(provider))
 }
@@ -253,7 +262,7 @@ fn prices(fit: &Fit) -> impl Iterator<Item = (Kind, Level, Cost)> {
 }
 
 /// What prices say of a setting under a load, in nanoseconds, and what is true.
-fn said(provider: Provider, fit: &Fit, setting: &Setting, load: &Load) -> (f64, f64) {
+fn said(provider: Provider, fit: &Fit, setting: &PriceSetting, load: &LoadMeasurements) -> (f64, f64) {
     let of = |(kind, level): (&Kind, &Level)| {
         let events = load.events.get(kind).copied().unwrap_or(0.0);
         let price = fit.prices.get(kind).map_or(0.0, |levels| levels[level].ns);
@@ -341,7 +350,7 @@ fn what_cannot_be_told_apart_is_as_it_was_believed() {
 fn a_kind_without_events_has_no_price_and_too_little_is_refused() {
     let provider = Provider::MySql;
     let settings = experiment::settings(provider);
-    let fit = |loads: &[Load]| found(provider, &settings, loads);
+    let fit = |loads: &[LoadMeasurements]| found(provider, &settings, loads);
     let loads = measured(provider, &settings, QUIET, &mut fastrand::Rng::with_seed(2));
     let all = fit(&loads).expect("enough");
     assert!(!all.prices.contains_key(&Kind::Error) && all.prices.contains_key(&Kind::Condition));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use tare_lab::server::Server;
+use tare_lab::server::LaunchedServer;
 use tare_outlets::{Address, Source};
 
 /// Name of the endpoint's socket in the data directory.
@@ -84,7 +84,7 @@ pub(crate) fn reach(socket: &Path) -> Result<EndpointReach> {
 
 /// Returns an error with tare's own message, unless tare is active in the server. Otherwise a server in which
 /// tare has disabled itself would be measured or shown as one with tare.
-pub(crate) fn require_active(server: &Server) -> Result<()> {
+pub(crate) fn require_active(server: &LaunchedServer) -> Result<()> {
     if let EndpointReach::Absent(why) = reach(&server.datadir().join(SOCKET))? {
         let said = line_in_log(server.log()).unwrap_or_else(|| "nothing".into());
         bail!("the server runs, but tare does not serve in it: {why}; tare's word in its error log: {said}");

@@ -13,7 +13,7 @@ use clap::Args;
 use tare_connect::greeting::{Listener, listener};
 use tare_connect::option_file::{self, Choice, Found};
 use tare_connect::{Ask, Dsn, Mode, Said, Secret, Server};
-use tare_lab::target::Credentials;
+use tare_lab::target::AccountPasswords;
 use tare_outlets::{Address, Source, notice};
 
 use crate::endpoint::SOCKET;
@@ -141,7 +141,7 @@ impl LabAccount {
     /// # Errors
     ///
     /// An option file cannot be read, or the user cannot be prompted.
-    pub(crate) fn credentials(&self) -> Result<Credentials> {
+    pub(crate) fn credentials(&self) -> Result<AccountPasswords> {
         let found = self.files.find(ProgramEnvironment::of_the_program().home)?;
         let said = found.chosen.over(found.machine);
         let given = match &self.password {
@@ -153,7 +153,7 @@ impl LabAccount {
             Some(Ask::Said(password)) => Some((said.user, password)),
             _ => None,
         };
-        Ok(Credentials { given, filed })
+        Ok(AccountPasswords { given, filed })
     }
 }
 

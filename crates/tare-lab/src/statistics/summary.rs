@@ -36,7 +36,7 @@ impl Estimate {
 
 /// A relative change of paired measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct PairedChange {
     /// Geometric mean of the ratios minus 1; Student's t on the logarithms.
     pub mean: Estimate,
     /// Median of the ratios minus 1; bootstrap percentiles.
@@ -45,7 +45,7 @@ pub struct Change {
     pub pairs: usize,
 }
 
-impl Change {
+impl PairedChange {
     /// Computes it from the natural logarithms of the pairs' ratios; `None` with fewer than two pairs.
     ///
     /// # Examples
@@ -60,10 +60,10 @@ impl Change {
     /// assert!(change.mean.low > 0.025 && change.mean.high < 0.035);
     /// assert_eq!(Change::of(&[0.03]), None);
     /// ```
-    pub fn of(log_ratios: &[f64]) -> Option<Change> {
+    pub fn of(log_ratios: &[f64]) -> Option<PairedChange> {
         let mean = mean_interval(log_ratios)?;
         let median = bootstrap(log_ratios, median);
-        Some(Change { mean: mean.exp_m1(), median: median.exp_m1(), pairs: log_ratios.len() })
+        Some(PairedChange { mean: mean.exp_m1(), median: median.exp_m1(), pairs: log_ratios.len() })
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_change_is_relative() {
         let ratios = [1.10_f64, 1.12, 1.08, 1.10, 1.11, 1.09];
-        let change = Change::of(&ratios.map(f64::ln)).expect("six pairs");
+        let change = PairedChange::of(&ratios.map(f64::ln)).expect("six pairs");
         close(change.median.value, 0.10, 1e-9);
         close(change.mean.value, 0.10, 1e-3);
         assert!(change.mean.low < 0.10 && change.mean.high > 0.10);

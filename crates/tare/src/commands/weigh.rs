@@ -11,8 +11,8 @@ use mysql::prelude::Queryable;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::recording::boundary;
 use tare_lab::statistics::Estimate;
-use tare_lab::target::Target;
-use tare_lab::weighing::{AGAIN, Setting, Subject, WANTED, Weighing, Weights};
+use tare_lab::target::ServerTarget;
+use tare_lab::weighing::{AGAIN, Subject, WANTED, WeighedSetting, Weighing, Weights};
 use tare_server::sql;
 
 use crate::durations::{self, shown};
@@ -67,7 +67,7 @@ pub(crate) struct Weigh {
     /// A setting and the statements that switch the server to it from any state, separated by `;`; may be
     /// repeated, and the others are compared with the first one
     #[arg(long, value_name = "NAME=SQL", value_parser = setting)]
-    setting: Vec<Setting>,
+    setting: Vec<WeighedSetting>,
     /// Time to weigh
     #[arg(long = "for", value_name = "TIME", default_value = "90s", value_parser = durations::between("1s", "1d"))]
     time: Duration,
@@ -85,7 +85,7 @@ pub(crate) struct Weigh {
     state: Option<PathBuf>,
 }
 
-fn setting(text: &str) -> Result<Setting, String> {
+fn setting(text: &str) -> Result<WeighedSetting, String> {
     let (name, statements) = text.split_once('=').unwrap_or((text, ""));
     let statements: Vec<String> = boundary::statements(statements).into_iter().map(str::to_owned).collect();
     if name.trim().is_empty() || statements.is_empty() {
@@ -94,7 +94,7 @@ fn setting(text: &str) -> Result<Setting, String> {
     if name.trim() == AGAIN {
         return Err(format!("`{AGAIN}` is what the first setting once more is called: choose another name"));
     }
-    Ok(Setting { name: name.trim().to_owned(), statements })
+    Ok(WeighedSetting { name: name.trim().to_owned(), statements })
 }
 
 /// Runs the command.
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
 }
 
 fn weigh(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> {
-    let target = Target::from(arguments.reach.account()?);
+    let target = ServerTarget::from(arguments.reach.account()?);
     let folder =
         arguments.state.clone().map_or_else(state::folder, Ok)?.join("weigh").join(file_name(&target));
     fs::create_dir_all(&folder)
@@ -161,7 +161,7 @@ fn foresee(weighing: &Weighing<'_>, rate: f64) -> Vec<String> {
 }
 
 impl Weigh {
-    fn settings(&self, target: &Target, connection: &mut mysql::Conn) -> Result<Vec<Setting>> {
+    fn settings(&self, target: &ServerTarget, connection: &mut mysql::Conn) -> Result<Vec<WeighedSetting>> {
         match self.setting.len() {
             0 => {}
             1 => misuse!("one --setting has nothing to be compared with: name another one"),
@@ -240,9 +240,9 @@ fn level(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<St
 
 /// Returns a setting with everything as it is, and for each group one without it. Each setting first switches
 /// everything else on.
-fn lacking(groups: &[Group]) -> Vec<Setting> {
-    let base = Setting { name: AS_IT_IS.to_owned(), statements: switches(groups, None) };
-    let without = groups.iter().enumerate().map(|(place, group)| Setting {
+fn lacking(groups: &[Group]) -> Vec<WeighedSetting> {
+    let base = WeighedSetting { name: AS_IT_IS.to_owned(), statements: switches(groups, None) };
+    let without = groups.iter().enumerate().map(|(place, group)| WeighedSetting {
         name: format!("without {}", group.pattern),
         statements: switches(groups, Some(place)),
     });
@@ -286,7 +286,7 @@ fn copied(name: &str) -> String {
 }
 
 /// Returns a name for a server's own files.
-fn file_name(target: &Target) -> String {
+fn file_name(target: &ServerTarget) -> String {
     target.name().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 

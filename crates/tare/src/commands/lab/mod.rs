@@ -15,17 +15,17 @@ use console::style;
 use serde::Serialize;
 use tare_lab::Error;
 use tare_lab::analysis::Analysis;
-use tare_lab::budget::{self, Budget, Outcome};
+use tare_lab::budget::{self, Budget, BudgetOutcome};
 use tare_lab::catalogue::{self, STUDIES};
 use tare_lab::definition::Definition;
 use tare_lab::guest;
-use tare_lab::history::Run;
+use tare_lab::history::PastRun;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal::{self, Journal};
 use tare_lab::outpost::DriverDef;
 use tare_lab::report::judged;
-use tare_lab::runner::Order;
-use tare_lab::target::Credentials;
+use tare_lab::runner::StudyOrder;
+use tare_lab::target::AccountPasswords;
 
 use crate::exit::{ABOVE, NOT_KNOWN, wrong};
 use crate::names::Names;
@@ -280,7 +280,7 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
         definition.driver = Some(DriverDef { prefix, address });
     }
     let folder = arguments.output.clone().unwrap_or_else(|| default_folder(&source.name));
-    let order = Order {
+    let order = StudyOrder {
         credentials: arguments.account.credentials()?,
         preloads: preloads(&definition, arguments.provider.as_deref())?,
         programs: arguments.servers.iter().cloned().collect(),
@@ -312,7 +312,7 @@ fn default_folder(study: &str) -> PathBuf {
     Path::new("lab").join(format!("{study}-{now}"))
 }
 
-fn introduce(order: &Order) {
+fn introduce(order: &StudyOrder) {
     let study = &order.definition;
     println!("{}  {}", style(&order.name).bold(), study.question);
     let widest = page::longest(study.settings.iter().map(|setting| &setting.name));
@@ -403,14 +403,14 @@ fn judge(analysis: &Analysis, asked: &LabBudget, format: Format) -> Result<ExitC
         table::budget(budget, &judgements);
     }
     Ok(match budget::outcome(&judgements) {
-        Outcome::Passed => ExitCode::SUCCESS,
-        Outcome::Failed => ExitCode::from(ABOVE),
-        Outcome::Unknown => ExitCode::from(NOT_KNOWN),
+        BudgetOutcome::Passed => ExitCode::SUCCESS,
+        BudgetOutcome::Failed => ExitCode::from(ABOVE),
+        BudgetOutcome::Unknown => ExitCode::from(NOT_KNOWN),
     })
 }
 
 /// Undoes what a killed study left behind.
-fn put_back(folder: &Path, credentials: &Credentials) -> Result<()> {
+fn put_back(folder: &Path, credentials: &AccountPasswords) -> Result<()> {
     // Nobody else may do the same meanwhile, nor continue the study.
     let _journal = Journal::of_study(folder)?;
     let servers = guest::settle(folder, credentials)?;
@@ -424,6 +424,6 @@ fn put_back(folder: &Path, credentials: &Credentials) -> Result<()> {
 /// Prints several runs side by side.
 fn compare(arguments: &LabCompare) -> Result<()> {
     let folders = arguments.folders.iter();
-    let runs = folders.map(|folder| Ok(Run::new(folder.display().to_string(), read(folder)?)));
-    history::print(runs.collect::<Result<Vec<Run>>>()?, arguments.answer.format)
+    let runs = folders.map(|folder| Ok(PastRun::new(folder.display().to_string(), read(folder)?)));
+    history::print(runs.collect::<Result<Vec<PastRun>>>()?, arguments.answer.format)
 }
