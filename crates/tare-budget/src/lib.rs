@@ -49,13 +49,15 @@ pub mod price;
 mod uncounted;
 mod work;
 
-pub use account::{CostAccount, CostShare, Entry};
+pub use account::{CostAccount, CostShare, InstrumentEvents};
 pub use board::{Board, Held, Move, Switch};
 pub use budget::Budget;
 pub use connection::{ConnectionEvents, Connections, counted_since};
 pub use governor::sampling::{Resampled, SampleChance};
-pub use governor::{Decision, Governor, Look, Rules, Statements, choice, may_sleep, sampling};
-pub use kind::{Family, Kind, Level, handler, is_beginning, worth};
-pub use price::{Cost, PriceError, Prices, Provider};
+pub use governor::{
+    Decision, Governor, GovernorRules, GovernorSample, StatementSumsRule, choice, may_sleep, sampling,
+};
+pub use kind::{HistoryFamily, Kind, Level, handler, is_beginning, worth};
+pub use price::{Cost, PriceError, PricedProvider, Prices};
 pub use uncounted::{Done, Uncounted, WRITES, is_uncounted};
 pub use work::Work;

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
-use tare_connect::{Manner, Place, Secret, Server, Tls, WrongDsn, sentence};
+use tare_connect::{Manner, Secret, ServerAccount, ServerLocation, Tls, WrongDsn, sentence};
 use tare_server::sql::literal;
 use tare_words::error_number::{NO_COLUMN, NO_TABLE, PASSING, PREVENTED, RIGHTS};
 
@@ -95,7 +95,7 @@ pub enum Address {
     /// Path of the endpoint's socket, `tare.sock` in the data directory.
     Socket(PathBuf),
     /// A server with an account on it.
-    Account(Box<Server>),
+    Account(Box<ServerAccount>),
 }
 
 impl Address {
@@ -105,15 +105,15 @@ impl Address {
     ///
     /// [`Error::Address`], without the password in it.
     pub fn dsn(given: &str) -> Result<Self, Error> {
-        Ok(Address::Account(Box::new(Server::of_dsn(given)?)))
+        Ok(Address::Account(Box::new(ServerAccount::of_dsn(given)?)))
     }
 
     fn connect(&self) -> Result<Conn, Error> {
         let manner = Manner { patience: Some(PATIENCE), max_packet: None };
         let connected = match self {
             Address::Socket(path) => {
-                let endpoint = Server {
-                    place: Place::Socket(path.clone()),
+                let endpoint = ServerAccount {
+                    place: ServerLocation::Socket(path.clone()),
                     user: "tare".to_owned(),
                     password: None::<Secret>,
                     schema: Some(SCHEMA.to_owned()),

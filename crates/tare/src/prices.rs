@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use tare_budget::board::percent;
-use tare_budget::price::Origin;
+use tare_budget::price::PriceOrigin;
 use tare_budget::{Cost, Prices, Work};
 use tare_lab::prices::speed;
 use tare_outlets::Address;
@@ -83,7 +83,7 @@ pub(crate) fn between(share: Cost) -> String {
 }
 
 /// Describes the origin of prices, and the machine's speed relative to theirs, if known.
-pub(crate) fn quality(prices: &Origin, machine: Option<f64>) -> String {
+pub(crate) fn quality(prices: &PriceOrigin, machine: Option<f64>) -> String {
     let how = if prices.measured { "measured" } else { "ESTIMATED, not measured, hence the wide intervals" };
     let here = machine.map(|it| format!("; {}", times(it))).unwrap_or_default();
     format!("prices: {how}; {}, {}{here}", prices.server, prices.machine)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tare_budget::account::distance;
-use tare_budget::price::Connecting;
+use tare_budget::price::ConnectionCost;
 use tare_budget::{Cost, Kind, Level, Prices, handler};
 
 use super::experiment::{EVERYTHING, NONE, NOTHING, PriceSetting};
@@ -174,7 +174,7 @@ pub fn connecting(
     records: &[Record],
     everything: &PriceSetting,
     prices: &Prices,
-) -> Result<Connecting, Missing> {
+) -> Result<ConnectionCost, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Starts) };
     let Some(cell) = analysis.cells.first() else { return Err(Missing::Starts) };
     let load = &cell.cell.workload;
@@ -196,7 +196,7 @@ pub fn connecting(
     let on = besides(EVERYTHING, &|kind| everything.levels.get(&kind).copied().unwrap_or(Level::Off))?;
     // The cost with everything on is at least that with everything off, despite noise.
     let on = Cost { ns: on.ns.max(off.ns), low: on.low, high: on.high.max(off.ns) };
-    Ok(Connecting { off, on })
+    Ok(ConnectionCost { off, on })
 }
 
 /// A mean, its variance and degrees of freedom.

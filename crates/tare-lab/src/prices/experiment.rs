@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use tare_budget::{Family, Kind, Level, Provider};
+use tare_budget::{HistoryFamily, Kind, Level, PricedProvider};
 
 /// Name of the setting in which everything is switched off.
 pub(super) const NOTHING: &str = "nothing";
@@ -72,21 +72,23 @@ const OPTIONS: &str = r#"options = ["--innodb-buffer-pool-size=128M", "--innodb-
 
 /// Returns the measured levels of timed kinds, from lowest to highest. *current* is left out to save time: it
 /// costs no more than *history*.
-fn ladder(provider: Provider) -> &'static [Level] {
+fn ladder(provider: PricedProvider) -> &'static [Level] {
     match provider {
-        Provider::Tare => &[Level::Counts, Level::Sums, Level::Lean, Level::Exact],
-        Provider::MariaDb | Provider::MySql => &[Level::Counts, Level::Sums, Level::History, Level::Exact],
+        PricedProvider::Tare => &[Level::Counts, Level::Sums, Level::Lean, Level::Exact],
+        PricedProvider::MariaDb | PricedProvider::MySql => {
+            &[Level::Counts, Level::Sums, Level::History, Level::Exact]
+        }
     }
 }
 
 /// Returns whether a kind has this level as a distinct one: with tare, *exact* equals *lean* except for
 /// locks.
-fn has(provider: Provider, kind: Kind, level: Level) -> bool {
+fn has(provider: PricedProvider, kind: Kind, level: Level) -> bool {
     let lock = matches!(kind, Kind::Mutex | Kind::RwLock);
     match level {
         Level::Counts => true,
         _ if !kind.is_timed() => false,
-        Level::Exact => provider != Provider::Tare || lock,
+        Level::Exact => provider != PricedProvider::Tare || lock,
         _ => true,
     }
 }
@@ -103,7 +105,7 @@ pub struct PriceSetting {
 /// Returns all settings: everything at each level, and each group alone at its highest. Many kinds together
 /// cost enough to be measured within minutes; groups and loads tell the share of each kind and level.
 #[must_use]
-pub fn settings(provider: Provider) -> Vec<PriceSetting> {
+pub fn settings(provider: PricedProvider) -> Vec<PriceSetting> {
     let kinds = || GROUPS.iter().flat_map(|group| group.kinds);
     let all = ladder(provider).iter().filter(|level| **level != Level::Exact);
     let mut settings: Vec<PriceSetting> = all
@@ -123,12 +125,12 @@ fn nothing() -> PriceSetting {
 
 /// Returns the setting with everything on, at the highest level.
 #[must_use]
-pub fn everything(provider: Provider) -> PriceSetting {
+pub fn everything(provider: PricedProvider) -> PriceSetting {
     PriceSetting::of(EVERYTHING, provider, Level::Exact, GROUPS.iter().flat_map(|group| group.kinds))
 }
 
 /// Returns the highest level of a kind up to `most`.
-fn highest(provider: Provider, kind: Kind, most: Level) -> Option<Level> {
+fn highest(provider: PricedProvider, kind: Kind, most: Level) -> Option<Level> {
     ladder(provider).iter().copied().filter(|level| *level <= most && has(provider, kind, *level)).max()
 }
 
@@ -144,7 +146,7 @@ impl PriceSetting {
     /// Makes a setting of kinds, each at its highest level up to `most`.
     fn of<'a>(
         name: &str,
-        provider: Provider,
+        provider: PricedProvider,
         most: Level,
         kinds: impl Iterator<Item = &'a Kind>,
     ) -> PriceSetting {
@@ -153,14 +155,14 @@ impl PriceSetting {
     }
 
     /// Returns the statements that switch a server to it from any state.
-    fn statements(&self, provider: Provider) -> Vec<String> {
+    fn statements(&self, provider: PricedProvider) -> Vec<String> {
         let patterns_at = |wanted: &dyn Fn(Level) -> bool| {
             let of = |group: &&KindGroup| {
                 group.kinds.iter().any(|kind| self.levels.get(kind).is_some_and(|level| wanted(*level)))
             };
             GROUPS.iter().filter(of).flat_map(|group| group.patterns).copied().collect::<Vec<&str>>()
         };
-        if provider == Provider::Tare {
+        if provider == PricedProvider::Tare {
             // Memory is counted at every level. The last matching rule decides, so the highest level comes
             // last.
             let mut rules = vec!["off".to_owned()];
@@ -198,13 +200,13 @@ impl PriceSetting {
 
     /// Returns the consumers that record the setting's events.
     fn consumers(&self) -> String {
-        let level_of = |family: Family| {
+        let level_of = |family: HistoryFamily| {
             let of = self.levels.iter().filter(|(kind, _)| kind.family() == Some(family));
             of.map(|(_, level)| *level).max().unwrap_or(Level::Off)
         };
         let histories =
             [("current", Level::Current), ("history", Level::History), ("history_long", Level::Exact)];
-        let names = Family::ALL.into_iter().flat_map(|family| {
+        let names = HistoryFamily::ALL.into_iter().flat_map(|family| {
             let on = histories.iter().filter(move |(_, level)| *level <= level_of(family));
             on.map(move |(history, _)| format!("'events_{}_{history}'", family.name()))
         });
@@ -223,18 +225,18 @@ enum ServerStart {
 }
 
 /// Returns the lines of a setting in a study.
-fn setting(name: &str, provider: Provider, start: ServerStart, switch: &[String]) -> String {
+fn setting(name: &str, provider: PricedProvider, start: ServerStart, switch: &[String]) -> String {
     // No Performance Schema works on an idle server; observing each setting for that would take a minute.
     let mut text = format!("\n[[setting]]\nname = {name:?}\nstretch = false\n");
     let _ = match (start, provider) {
         (ServerStart::Without, _) => writeln!(text, "options = [\"--performance-schema=OFF\"]"),
-        (ServerStart::On, Provider::Tare) => writeln!(
+        (ServerStart::On, PricedProvider::Tare) => writeln!(
             text,
             "options = [\"--performance-schema=OFF\", \"--plugin-load-add=ha_federatedx\"]\npreload = \"tare\"\n\
              environment = {{ TARE_OPTIONS = \"instrument=%=ON;consumer=%=ON;level=exact\" }}"
         ),
-        (ServerStart::On, Provider::MariaDb | Provider::MySql) => {
-            let consumers = Family::ALL.into_iter().flat_map(|family| {
+        (ServerStart::On, PricedProvider::MariaDb | PricedProvider::MySql) => {
+            let consumers = HistoryFamily::ALL.into_iter().flat_map(|family| {
                 ["current", "history", "history-long"].map(|history| {
                     format!(", \"--performance-schema-consumer-events-{}-{history}=ON\"", family.name())
                 })
@@ -290,7 +292,7 @@ const OVERHEAD: f64 = 1.6;
 
 /// Returns the study of levels under some of the loads, of which there must be several.
 #[must_use]
-pub fn of_levels(provider: Provider, minutes: f64, loads: &[&str]) -> String {
+pub fn of_levels(provider: PricedProvider, minutes: f64, loads: &[&str]) -> String {
     let settings = settings(provider);
     #[allow(clippy::cast_precision_loss)] // some hundreds
     let slices = (settings.len() * loads.len()) as f64;
@@ -304,7 +306,7 @@ pub fn of_levels(provider: Provider, minutes: f64, loads: &[&str]) -> String {
 
 /// Returns the study of the cost of disabled events.
 #[must_use]
-pub fn of_off(provider: Provider, minutes: f64) -> String {
+pub fn of_off(provider: PricedProvider, minutes: f64) -> String {
     let slice = (minutes * 60.0 / 100.0).clamp(0.1, 2.0);
     figures("What does an event cost that is off?", minutes, slice, 2, &[])
         + &setting(NONE, provider, ServerStart::Without, &[])
@@ -314,7 +316,7 @@ pub fn of_off(provider: Provider, minutes: f64) -> String {
 
 /// Returns the study of the cost of a connection besides its events.
 #[must_use]
-pub fn of_connections(provider: Provider, minutes: f64) -> String {
+pub fn of_connections(provider: PricedProvider, minutes: f64) -> String {
     let slice = (minutes * 60.0 / 100.0).clamp(0.1, 2.0);
     figures("What does a connection cost?", minutes, slice, 2, &[])
         + &setting(NONE, provider, ServerStart::Without, &[])
@@ -325,7 +327,7 @@ pub fn of_connections(provider: Provider, minutes: f64) -> String {
 
 /// Returns the study that prices are checked with.
 #[must_use]
-pub fn of_check(provider: Provider, minutes: f64) -> String {
+pub fn of_check(provider: PricedProvider, minutes: f64) -> String {
     let slice = (minutes * 60.0 / 400.0).clamp(0.1, 5.0);
     figures("Does everything cost what prices say?", minutes, slice, 2, &[])
         + &setting(NONE, provider, ServerStart::Without, &[])
@@ -338,7 +340,7 @@ mod tests {
     use super::*;
     use crate::definition::Definition;
 
-    const ALL: [Provider; 3] = [Provider::Tare, Provider::MariaDb, Provider::MySql];
+    const ALL: [PricedProvider; 3] = [PricedProvider::Tare, PricedProvider::MariaDb, PricedProvider::MySql];
 
     #[test]
     fn settings_differ_in_one_group_and_level_and_share_a_server() {
@@ -367,16 +369,16 @@ mod tests {
             let found = settings(provider).into_iter().find(|it| it.name == name).expect("a setting");
             found.statements(provider)
         };
-        let stages = of(Provider::MySql, "stages");
+        let stages = of(PricedProvider::MySql, "stages");
         assert!(stages[0].contains("ENABLED = IF(NAME LIKE 'stage/%', 'YES', 'NO')"), "{stages:?}");
         assert!(stages[2].contains(
             "NAME IN ('events_stages_current', 'events_stages_history', 'events_stages_history_long')"
         ));
-        let history = of(Provider::MySql, "everything at history");
+        let history = of(PricedProvider::MySql, "everything at history");
         assert!(history[2].contains("'events_waits_history'") && !history[2].contains("history_long"));
-        let counted = of(Provider::MariaDb, "everything at counts");
+        let counted = of(PricedProvider::MariaDb, "everything at counts");
         assert!(counted[1].contains("TIMED = IF(FALSE,") && counted[2].contains("ENABLED = IF(FALSE,"));
-        let locks = of(Provider::Tare, "locks");
+        let locks = of(PricedProvider::Tare, "locks");
         assert_eq!(
             locks,
             [

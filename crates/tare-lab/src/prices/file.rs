@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Bound;
 
-use tare_budget::price::{Connecting, Distance};
+use tare_budget::price::{ConnectionCost, Distance};
 use tare_budget::{Cost, Kind, Level, Prices};
 
 use super::fit::Fit;
@@ -81,7 +81,7 @@ pub fn write(head: &PriceFileHead<'_>, fit: &Fit, off: Cost, believed: &Prices) 
 
 /// Formats the cost of a connection besides its events.
 #[must_use]
-pub fn connection(connecting: &Connecting) -> String {
+pub fn connection(connecting: &ConnectionCost) -> String {
     let mut text = String::from(
         "\n# What a connection costs besides its events, with everything off and with everything on.\n[connection]\n",
     );

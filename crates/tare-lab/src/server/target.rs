@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mysql::prelude::Queryable;
 pub use tare_connect::Tls;
-use tare_connect::{Dsn, Manner, Mode, Place, Secret, Server, Told};
+use tare_connect::{ClientError, Dsn, Manner, Mode, Secret, ServerAccount, ServerLocation};
 use tare_words::error_number::{LOGIN, LOGIN_DENIED};
 
 use crate::error::PASSWORD;
@@ -63,12 +63,12 @@ impl AccountPasswords {
     }
 }
 
-impl From<Server> for ServerTarget {
-    fn from(server: Server) -> ServerTarget {
-        let Server { place, user, password, schema: _, tls } = server;
+impl From<ServerAccount> for ServerTarget {
+    fn from(server: ServerAccount) -> ServerTarget {
+        let ServerAccount { place, user, password, schema: _, tls } = server;
         let (socket, host, port) = match place {
-            Place::Socket(path) => (Some(path), "localhost".to_owned(), 0),
-            Place::Tcp { host, port } => (None, host, port),
+            ServerLocation::Socket(path) => (Some(path), "localhost".to_owned(), 0),
+            ServerLocation::Tcp { host, port } => (None, host, port),
         };
         ServerTarget { socket, host, port, user, password, tls }
     }
@@ -109,7 +109,7 @@ impl ServerTarget {
             return Err(io::Error::other(why)).tried(what);
         }
         let user = read.user.clone().unwrap_or_else(|| "root".into());
-        let server = Server::of_dsn(dsn).map_err(io::Error::other).tried(what)?;
+        let server = ServerAccount::of_dsn(dsn).map_err(io::Error::other).tried(what)?;
         Ok(ServerTarget {
             user,
             password: password.filter(|p| !p.is_empty()).map(Secret::new),
@@ -138,11 +138,11 @@ impl ServerTarget {
 
     fn connect_in(&self, manner: Manner) -> Result<mysql::Conn> {
         let place = match &self.socket {
-            Some(socket) => Place::Socket(socket.clone()),
-            None => Place::Tcp { host: self.host.clone(), port: self.port },
+            Some(socket) => ServerLocation::Socket(socket.clone()),
+            None => ServerLocation::Tcp { host: self.host.clone(), port: self.port },
         };
         let (user, password) = (self.user.clone(), self.password.clone());
-        let server = Server { place, user, password, schema: None, tls: self.tls.clone() };
+        let server = ServerAccount { place, user, password, schema: None, tls: self.tls.clone() };
         server.connect(manner).map_err(|error| match error {
             // The advice differs here: a study has no option for an account.
             tare_connect::Error::Denied { why, .. } => {
@@ -168,9 +168,9 @@ impl ServerTarget {
     pub fn refused(&self, source: mysql::Error) -> Error {
         match &source {
             mysql::Error::MySqlError(e) if LOGIN.contains(&e.code) => {
-                Error::Denied { server: self.name(), user: self.user.clone(), source: Told(source) }
+                Error::Denied { server: self.name(), user: self.user.clone(), source: ClientError(source) }
             }
-            _ => Error::Sql { server: self.name(), source: Told(source) },
+            _ => Error::Sql { server: self.name(), source: ClientError(source) },
         }
     }
 

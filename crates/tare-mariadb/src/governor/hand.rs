@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tare_budget::board::Switched;
-use tare_budget::{Family, Held, Kind, Level, Move, Switch, is_beginning, is_uncounted, may_sleep};
+use tare_budget::{Held, HistoryFamily, Kind, Level, Move, Switch, is_beginning, is_uncounted, may_sleep};
 use tare_engine::snapshot::{ClassId, Consumer, Instrument};
 use tare_engine::{Engine, LevelMove, Recording};
 
@@ -201,12 +201,12 @@ fn is_reference(name: &str) -> bool {
 }
 
 /// Returns the highest level of a family's events that the consumers allow.
-fn most(engine: &Engine, family: Family) -> Level {
+fn most(engine: &Engine, family: HistoryFamily) -> Level {
     let current = match family {
-        Family::Statements => Consumer::EventsStatementsCurrent,
-        Family::Transactions => Consumer::EventsTransactionsCurrent,
-        Family::Stages => Consumer::EventsStagesCurrent,
-        Family::Waits => Consumer::EventsWaitsCurrent,
+        HistoryFamily::Statements => Consumer::EventsStatementsCurrent,
+        HistoryFamily::Transactions => Consumer::EventsTransactionsCurrent,
+        HistoryFamily::Stages => Consumer::EventsStagesCurrent,
+        HistoryFamily::Waits => Consumer::EventsWaitsCurrent,
     };
     let is_recorded = engine.consumer(Consumer::ThreadInstrumentation) && engine.consumer(current);
     if is_recorded { Level::Exact } else { Level::Sums }

@@ -23,7 +23,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tare_budget::board::percent;
-use tare_budget::{Budget, Prices, Provider, Resampled};
+use tare_budget::{Budget, PricedProvider, Prices, Resampled};
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::{StatusRow, StatusValue, TableError};
 
@@ -110,7 +110,7 @@ fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError
         let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
         let prices = Prices::read(&text).map_err(|error| format!("{name}: {error}"))?;
         match prices.origin.provider {
-            Provider::Tare => Ok((prices, name.to_string())),
+            PricedProvider::Tare => Ok((prices, name.to_string())),
             _ => Err(format!(
                 "{name}: origin.provider is not \"tare\": these are costs of MariaDB's or MySQL's own events"
             )),
@@ -119,7 +119,7 @@ fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError
     let (prices, mut origin) = match named {
         Some(Ok(found)) => found,
         named => {
-            let shipped = Prices::shipped(Provider::Tare)?;
+            let shipped = Prices::shipped(PricedProvider::Tare)?;
             match named {
                 Some(Err(error)) => {
                     let text = format!("the option prices: {error}; the prices that ship are used instead");

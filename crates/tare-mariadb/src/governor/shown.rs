@@ -5,7 +5,7 @@ use tare_budget::board::percent;
 use tare_budget::governor::Slowed;
 use tare_budget::{Budget, Cost, CostAccount, Level};
 use tare_host::options::BUDGET_WITH_LOCKS;
-use tare_tables::budget::{Between, PriceRow};
+use tare_tables::budget::{NumberWithInterval, PriceRow};
 
 use super::watch::{Budgets, Seen};
 use super::{BUDGET, BUDGET_P95, BUDGET_STRICT, GovernorState};
@@ -204,6 +204,6 @@ fn instruments(seen: &Seen) -> impl Iterator<Item = PriceRow> {
     })
 }
 
-fn between(cost: Cost) -> Between {
-    Between { value: cost.ns, low: cost.low, high: cost.high }
+fn between(cost: Cost) -> NumberWithInterval {
+    NumberWithInterval { value: cost.ns, low: cost.low, high: cost.high }
 }

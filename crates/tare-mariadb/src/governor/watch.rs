@@ -8,8 +8,8 @@ use tare_budget::account::held_cost;
 use tare_budget::board::Switched;
 use tare_budget::governor::Slowed;
 use tare_budget::{
-    Budget, Connections, CostAccount, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Resampled,
-    Rules, SampleChance, Statements, Switch, Uncounted, Work, pace,
+    Budget, Connections, CostAccount, Decision, Governor, GovernorRules, GovernorSample, Held, Kind, Level,
+    Move, Prices, Resampled, SampleChance, StatementSumsRule, Switch, Uncounted, Work, pace,
 };
 use tare_engine::{Engine, SampleRate, SamplingState};
 
@@ -51,11 +51,11 @@ impl Budgets {
         self.all.is_none() && self.p95.is_none()
     }
 
-    fn rules(self) -> Rules {
-        Rules {
+    fn rules(self) -> GovernorRules {
+        GovernorRules {
             budget: self.all.map_or(BEYOND_ALL, Budget::share),
             budget_p95: self.p95.map(Budget::share),
-            statements: if self.is_strict { Statements::ByWorth } else { Statements::Kept },
+            statements: if self.is_strict { StatementSumsRule::ByWorth } else { StatementSumsRule::Kept },
         }
     }
 
@@ -226,10 +226,10 @@ impl Watch {
         Some(work.time(|| nanoseconds(clock::thread())))
     }
 
-    fn since(&mut self, Reading { counts, connections, at, .. }: &Reading) -> Look {
+    fn since(&mut self, Reading { counts, connections, at, .. }: &Reading) -> GovernorSample {
         let cpu = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
         let statements = counts.questions_since(&self.before.counts);
-        Look {
+        GovernorSample {
             now: at.now,
             cpu,
             is_capacity: false,

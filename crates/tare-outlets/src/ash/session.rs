@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use tare_connect::Place;
+use tare_connect::ServerLocation;
 
 use super::copier::{Copier, has_history};
 use super::cost::Cost;
@@ -127,6 +127,6 @@ fn copier(source: Source, _interval: Duration) -> Result<Opened, AshError> {
 /// Returns the number of this machine's processors, if the server is on it.
 fn processors_here(address: &Address) -> Option<u64> {
     let Address::Account(server) = address else { return None };
-    let is_here = matches!(server.place, Place::Socket(_));
+    let is_here = matches!(server.place, ServerLocation::Socket(_));
     is_here.then(|| std::thread::available_parallelism().ok()).flatten().map(|it| it.get() as u64)
 }

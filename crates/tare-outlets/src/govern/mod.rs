@@ -14,7 +14,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tare_budget::{CostAccount, Decision, Governor, Look, Prices, Provider, Rules, Statements, Uncounted};
+use tare_budget::{
+    CostAccount, Decision, Governor, GovernorRules, GovernorSample, PricedProvider, Prices,
+    StatementSumsRule, Uncounted,
+};
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
@@ -176,7 +179,7 @@ pub enum Event {
         /// Version of the server.
         version: String,
         /// Origin of the prices.
-        prices: tare_budget::price::Origin,
+        prices: tare_budget::price::PriceOrigin,
         /// Number of instruments that were on.
         instruments: usize,
         /// Number of those that are left alone.
@@ -216,11 +219,11 @@ pub enum Event {
 
 /// Returns the provider, and so the prices, of a kind of server.
 #[must_use]
-pub fn provider(kind: Kind) -> Provider {
+pub fn provider(kind: Kind) -> PricedProvider {
     match kind {
-        Kind::Tare => Provider::Tare,
-        Kind::MariaDb => Provider::MariaDb,
-        Kind::MySql => Provider::MySql,
+        Kind::Tare => PricedProvider::Tare,
+        Kind::MariaDb => PricedProvider::MariaDb,
+        Kind::MySql => PricedProvider::MySql,
     }
 }
 
@@ -383,10 +386,10 @@ pub fn account(
     }
     let now = Reading::take(&mut source, &mut meter, machine, false)?;
     let governor = Governor::new(
-        Rules { budget: orders.budget, budget_p95: None, statements: Statements::ByWorth },
+        GovernorRules { budget: orders.budget, budget_p95: None, statements: StatementSumsRule::ByWorth },
         prices.clone(),
     );
-    let look = Look {
+    let look = GovernorSample {
         is_capacity: meter.is_capacity(),
         work_ns: meter.work_ns(machine),
         ..now.since(&before, &mut Uncounted::default(), &board)

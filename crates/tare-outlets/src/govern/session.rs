@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use tare_budget::account::held_cost;
 use tare_budget::board::visible;
 use tare_budget::{
-    Board, Connections, Decision, Governor, Held, Level, Look, Rules, Statements, Switch, Uncounted,
-    counted_since, pace,
+    Board, Connections, Decision, Governor, GovernorRules, GovernorSample, Held, Level, StatementSumsRule,
+    Switch, Uncounted, counted_since, pace,
 };
 
 use super::hand::{Hand, Hold};
@@ -52,8 +52,11 @@ struct Memory {
 
 impl Memory {
     fn new(orders: &Orders, kind: Kind) -> Memory {
-        let rules =
-            Rules { budget: orders.budget, budget_p95: orders.budget_p95, statements: Statements::Last };
+        let rules = GovernorRules {
+            budget: orders.budget,
+            budget_p95: orders.budget_p95,
+            statements: StatementSumsRule::Last,
+        };
         let governor = Governor::new(rules, shipped(orders.prices.clone(), kind));
         let uncounted = Uncounted::default();
         Memory { governor, begun: Instant::now(), off: BTreeMap::new(), uncounted, rate: 0.0 }
@@ -178,7 +181,7 @@ impl Session {
         let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
         let board = self.hand.board();
         let Memory { begun, uncounted, .. } = &mut self.memory;
-        let look = Look {
+        let look = GovernorSample {
             now: now.at - *begun,
             is_capacity: self.meter.is_capacity(),
             work_ns: self.meter.work_ns(machine),
@@ -206,7 +209,7 @@ impl Session {
     /// Marks instruments as fixed that have been off for a whole interval and still have events.
     fn fix_what_goes_on(
         &mut self,
-        look: &Look,
+        look: &GovernorSample,
         board: &Board,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), Error> {
@@ -245,15 +248,15 @@ impl Reading {
 
     /// Returns the differences from an earlier reading, with estimates of uncounted events. The caller adds
     /// the time, the machine's speed, and whether the CPU time is a capacity.
-    pub(super) fn since(&self, before: &Reading, uncounted: &mut Uncounted, board: &Board) -> Look {
-        let mut look = Look {
+    pub(super) fn since(&self, before: &Reading, uncounted: &mut Uncounted, board: &Board) -> GovernorSample {
+        let mut look = GovernorSample {
             cpu: (self.cpu - before.cpu).max(0.0) * 1e9,
             own: (self.own - before.own).max(0.0) * 1e9,
             statements: self.counts.statements_since(&before.counts),
             connected: counted_since(self.counts.connected, Some(before.counts.connected)),
             events: self.counts.since(&before.counts),
             connections: self.connections.since(&before.connections),
-            ..Look::default()
+            ..GovernorSample::default()
         };
         uncounted.complete(&mut look, board, self.counts.done_since(&before.counts));
         look
@@ -267,6 +270,6 @@ fn knows_threads(source: &mut Source, meter: &Meter, machine: &Machine) -> Resul
     Ok(own.and_then(|own| (machine.thread_cpu)(process, own)).is_some_and(|time| time > Duration::ZERO))
 }
 
-fn undecided(board: &[Switch], look: &Look, governor: &Governor) -> Decision {
+fn undecided(board: &[Switch], look: &GovernorSample, governor: &Governor) -> Decision {
     Decision::nothing(governor.account_of(board, look), None)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tare_budget::board::Switched;
-use tare_budget::{Family, Held, Kind, Level, Switch};
+use tare_budget::{Held, HistoryFamily, Kind, Level, Switch};
 use tare_server::sql::literals;
 
 use crate::source::{Error, Source};
@@ -162,18 +162,18 @@ fn level(kind: Kind, setting: Setting) -> Level {
 const HISTORIES: [(&str, Level); 3] =
     [("current", Level::Current), ("history", Level::History), ("history_long", Level::Exact)];
 
-fn consumer(family: Family, history: &str) -> Name {
+fn consumer(family: HistoryFamily, history: &str) -> Name {
     (Table::Consumers, format!("events_{}_{history}", family.name()))
 }
 
 /// Returns the name of a family's consumers in decisions.
 #[must_use]
-pub(crate) fn recording_name(family: Family) -> String {
+pub(crate) fn recording_name(family: HistoryFamily) -> String {
     format!("consumers events_{}_%", family.name())
 }
 
 /// Returns the level at which a family's events are recorded; none without the consumer `current`.
-fn recording(family: Family, settings: &Settings) -> Level {
+fn recording(family: HistoryFamily, settings: &Settings) -> Level {
     let is_on = |history: &str| settings.get(&consumer(family, history)).is_some_and(|it| it.enabled);
     let on = HISTORIES.iter().filter(|(history, _)| is_on("current") && is_on(history));
     on.map(|(_, level)| *level).max().unwrap_or(Level::Sums)
@@ -198,7 +198,7 @@ pub(crate) fn board(original: &Settings, present: &Settings, held: &BTreeMap<Nam
             held: held.get(name).copied(),
         });
     }
-    board.extend(Family::ALL.into_iter().map(|family| {
+    board.extend(HistoryFamily::ALL.into_iter().map(|family| {
         let is_on = |history: &&(&str, Level)| {
             original.get(&consumer(family, history.0)).is_some_and(|it| it.enabled)
         };
@@ -232,7 +232,7 @@ pub(crate) fn levels(source: &mut Source) -> Result<BTreeMap<String, Level>, Err
 /// Applies tare's levels to a board; with these, events are recorded whatever the number of histories. If no
 /// consumer of a family is on, nothing is recorded at any level.
 pub(crate) fn with_levels(board: Vec<Switch>, levels: &BTreeMap<String, Level>) -> Vec<Switch> {
-    let recorded: BTreeMap<Family, Level> = board
+    let recorded: BTreeMap<HistoryFamily, Level> = board
         .iter()
         .filter_map(|switch| match switch.of {
             Switched::Recording(family) => Some((family, switch.present)),

@@ -133,23 +133,23 @@ const EVENT_NAME: &[ColumnDef<OfInstrument>] =
     &[column("EVENT_NAME", VarChar(128), "Name of the instrument.", |row| row.name.into())];
 
 /// A row with a bucket.
-trait Row: 'static {
+trait BucketRow: 'static {
     fn bucket(&self) -> &Bucket;
 }
 
-impl Row for Bucket {
+impl BucketRow for Bucket {
     fn bucket(&self) -> &Bucket {
         self
     }
 }
 
-impl Row for OfDigest {
+impl BucketRow for OfDigest {
     fn bucket(&self) -> &Bucket {
         &self.bucket
     }
 }
 
-impl Row for OfInstrument {
+impl BucketRow for OfInstrument {
     fn bucket(&self) -> &Bucket {
         &self.bucket
     }
@@ -158,7 +158,7 @@ impl Row for OfInstrument {
 /// MySQL's columns of a bucket.
 struct HistogramOf<R>(PhantomData<R>);
 
-impl<R: Row> HistogramOf<R> {
+impl<R: BucketRow> HistogramOf<R> {
     const BUCKET: &'static [ColumnDef<R>] = &[
         column("BUCKET_NUMBER", IntUnsigned, "Number of the bucket, from 0 to 449.", |row: &R| {
             row.bucket().number.into()

@@ -8,8 +8,8 @@ use tare_engine::{Digests, Engine};
 
 use super::column::Get;
 use super::getter::{Getter, parts};
-use super::record::Record;
-use crate::table::{ColumnSet, RowSnapshot, Sink, Test};
+use super::record::DefinedRow;
+use crate::table::{ColumnSet, RowSink, RowSnapshot, Test};
 
 /// Rows that a source has kept.
 pub(crate) trait RowsOfMoment<R> {
@@ -100,12 +100,12 @@ impl<R> RowSnapshot for KeptRows<'_, R> {
         passed
     }
 
-    fn rows(&mut self, positions: &[usize], columns: ColumnSet, sink: Sink<'_>) {
+    fn rows(&mut self, positions: &[usize], columns: ColumnSet, sink: RowSink<'_>) {
         let parts = parts(self.getters, columns);
         self.moment.expect(positions, parts);
         for position in positions {
             let Some(row) = self.moment.row(*position, parts) else { continue };
-            if let ControlFlow::Break(()) = sink(&Record { getters: self.getters, row }) {
+            if let ControlFlow::Break(()) = sink(&DefinedRow { getters: self.getters, row }) {
                 return;
             }
         }

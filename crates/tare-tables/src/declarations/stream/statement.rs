@@ -8,7 +8,7 @@ use tare_engine::{Cursor, Engine, Origin, StreamPart, StreamedStatement};
 
 use crate::declarations::event;
 use crate::framework::column::{ColumnDef, nullable};
-use crate::framework::stream::{Kind, StreamDef};
+use crate::framework::stream::{StreamDef, StreamType};
 use crate::table::SqlType::{BigIntUnsigned, LongBlob};
 use crate::table::{Put, Value};
 
@@ -53,7 +53,7 @@ const SENT: &[ColumnDef<StatementRow>] = &[
 
 pub(super) struct StatementRows;
 
-impl Kind for StatementRows {
+impl StreamType for StatementRows {
     type Event<'a> = StreamedStatement<'a>;
     type Row = StatementRow;
     #[inline]

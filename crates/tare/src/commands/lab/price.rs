@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use tare_budget::board::percent;
-use tare_budget::price::Connecting;
-use tare_budget::{Cost, Prices, Provider};
+use tare_budget::price::ConnectionCost;
+use tare_budget::{Cost, PricedProvider, Prices};
 use tare_lab::analysis::Analysis;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal;
@@ -86,11 +86,11 @@ enum Whose {
 }
 
 impl Whose {
-    fn provider(self) -> Provider {
+    fn provider(self) -> PricedProvider {
         match self {
-            Whose::Tare => Provider::Tare,
-            Whose::Mariadb => Provider::MariaDb,
-            Whose::Mysql => Provider::MySql,
+            Whose::Tare => PricedProvider::Tare,
+            Whose::Mariadb => PricedProvider::MariaDb,
+            Whose::Mysql => PricedProvider::MySql,
         }
     }
 
@@ -245,9 +245,9 @@ fn measure(arguments: &LabPrice, interrupt: &Interrupt) -> Result<()> {
     let everything = experiment::everything(provider);
     let of_events = Prices::read(&text).context("the prices that were measured")?;
     let then = of_events.on_machine(connections.work_ns);
-    let Connecting { off, on } = prices::connecting(&connections.records, &everything, &then)?;
+    let ConnectionCost { off, on } = prices::connecting(&connections.records, &everything, &then)?;
     let [off, on] = [off, on].map(|it| connections.as_during(&levels, it));
-    text += &file::connection(&Connecting { off, on });
+    text += &file::connection(&ConnectionCost { off, on });
     let prices = Prices::read(&text).context("the prices that were measured")?;
     file.write_all(text.as_bytes()).context("writing prices")?;
     file.persist(&out).with_context(|| format!("writing {}", out.display()))?;
