@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_connect::{Error, Manner, Mode, ServerAccount, ServerLocation, Tls};
-use tare_testkit::server::Settings;
-use tare_testkit::subject::Provider;
+use tare_testkit::server::StartSettings;
+use tare_testkit::subject::TestProvider;
 use tempfile::TempDir;
 
 const MANNER: Manner = Manner { patience: Some(Duration::from_secs(20)), max_packet: None };
@@ -74,7 +74,7 @@ impl Folder {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("an address").port();
         drop(free);
-        let mut settings = Settings::new(Provider::Off)
+        let mut settings = StartSettings::new(TestProvider::Off)
             .option("--skip-networking=0")
             .option("--bind-address=127.0.0.1")
             .option(format!("--port={port}"));

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_connect::{Error, Manner, Mode, Secret, ServerAccount, ServerLocation, Tls};
-use tare_testkit::server::Settings;
-use tare_testkit::subject::Provider;
+use tare_testkit::server::StartSettings;
+use tare_testkit::subject::TestProvider;
 
 const MANNER: Manner = Manner { patience: Some(Duration::from_secs(10)), max_packet: Some(1 << 20) };
 /// `CLIENT_PROTOCOL_41`, `CLIENT_SECURE_CONNECTION`, `CLIENT_PLUGIN_AUTH` and what else a server of today
@@ -177,7 +177,7 @@ fn a_password_that_is_refused_is_sent_once_more_and_no_third_time() {
 #[test]
 fn ed25519_is_spoken_and_a_mistyped_name_is_an_error() {
     let _turn = tare_testkit::turn();
-    let settings = Settings::new(Provider::Off).option("--plugin-load-add=auth_ed25519");
+    let settings = StartSettings::new(TestProvider::Off).option("--plugin-load-add=auth_ed25519");
     let server_ = match tare_testkit::server::Server::start(settings) {
         Ok(server) => server,
         Err(error) => return println!("skipped: no server with the plugin auth_ed25519: {error}"),

@@ -12,12 +12,12 @@ use tare_outlets::source::Part;
 use tare_outlets::top::look::{Ask, View};
 use tare_outlets::{Address, Error, Row, Source, top};
 use tare_server::process::thread_cpu_time;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::{Provider, setting};
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::{TestProvider, setting};
 
 /// A server with so many digests, each counted by several connections, some of which are still there.
 fn filled(shape: &str, digests: u64) -> (Server, Vec<Conn>) {
-    let settings = Settings::new(Provider::under_test())
+    let settings = StartSettings::new(TestProvider::under_test())
         .provider_option("digests-size", digests + 1000)
         .tare_option("shape", shape);
     let server = Server::start(settings).expect("a server");

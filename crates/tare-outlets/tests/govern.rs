@@ -22,8 +22,8 @@ use tare_budget::{CostAccount, Decision, Kind, Level, Prices};
 use tare_outlets::Address;
 use tare_outlets::govern::{Error, Event, Machine, Notice, Orders, PutBack, govern, put_back};
 use tare_testkit::mysql_server::{Mysql, SERIES};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tempfile::TempDir;
 
 /// A process that uses a thousand seconds whenever one looks, beside which reading the counts is nothing: so
@@ -75,7 +75,7 @@ impl Host {
     }
 
     fn mariadb() -> Host {
-        let server = Server::start(Settings::new(Provider::BuiltIn)).expect("a server");
+        let server = Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server");
         Host::new(Some(server), None)
     }
 

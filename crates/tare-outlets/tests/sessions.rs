@@ -13,14 +13,14 @@ use tare_outlets::top::read::Reader;
 use tare_outlets::top::state::State;
 use tare_outlets::{Address, Source};
 use tare_testkit::eventually;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 const UPDATE: &str = "UPDATE `shop` . `stock` SET `n` = `n` + ? WHERE ID = ?";
 
 /// Starts a server far from UTC that samples often.
 fn start() -> Server {
-    let settings = Settings::new(Provider::tare()).tare_option("ash-interval", "10ms");
+    let settings = StartSettings::new(TestProvider::tare()).tare_option("ash-interval", "10ms");
     Server::start(settings.option("--default-time-zone=+05:00")).expect("a server")
 }
 

@@ -22,9 +22,9 @@ use mysql::prelude::Queryable;
 use serde_json::Value;
 use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, Rotation, Text, Totals};
 use tare_outlets::{Address, Source};
-use tare_testkit::load::{Load, TPCC};
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::load::{SysbenchLoad, TPCC};
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::{eventually, poll};
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl Control for Hand {
 
 fn server(history: &str) -> Server {
     let option = format!("--performance-schema-events-statements-history-long-size={history}");
-    Server::start(Settings::new(Provider::tare()).option(option)).expect("a server")
+    Server::start(StartSettings::new(TestProvider::tare()).option(option)).expect("a server")
 }
 
 fn options(server: &Server, file: &Path) -> Options {
@@ -315,7 +315,7 @@ fn summed(server: &Server) -> BTreeMap<String, [f64; 4]> {
 
 /// Whether pt-query-digest agrees with the summary by digest about a load; returns how many digests were
 /// compared, `None` where it is not there.
-fn agreed(load: &Load) -> Option<usize> {
+fn agreed(load: &SysbenchLoad) -> Option<usize> {
     let folder = tempfile::tempdir().expect("a folder");
     let (server, file) = (server("200000"), folder.path().join("slow.log"));
     load.prepare(&server).expect("sysbench");
@@ -348,14 +348,15 @@ fn agreed(load: &Load) -> Option<usize> {
 #[test]
 fn pt_query_digest_agrees_with_the_summary_by_digest() {
     let _turn = tare_testkit::turn();
-    let load = Load { workload: "oltp_read_write", threads: 4, tables: 1, rows: 1000, prepared: false };
+    let load =
+        SysbenchLoad { workload: "oltp_read_write", threads: 4, tables: 1, rows: 1000, prepared: false };
     assert!(agreed(&load).is_none_or(|digests| digests >= 8));
 }
 
 #[test]
 fn pt_query_digest_agrees_with_the_summary_by_digest_about_tpcc() {
     let _turn = tare_testkit::turn();
-    let load = Load { workload: TPCC, threads: 4, tables: 2, rows: 30, prepared: false };
+    let load = SysbenchLoad { workload: TPCC, threads: 4, tables: 2, rows: 30, prepared: false };
     // Its five transactions have some thirty statements.
     assert!(agreed(&load).is_none_or(|digests| digests >= 30));
 }

@@ -11,8 +11,8 @@ use tare_outlets::snapshot::{
     self, Choice, Error, Head, Sink, Snapshot, Tail, Target, Totals, Value, Watcher,
 };
 use tare_outlets::{Address, Source};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 const ALL: Choice = Choice { tables: vec![], text: true };
 
@@ -69,8 +69,8 @@ impl Sink for Both<'_> {
 #[test]
 fn every_table_comes_back_from_both_forms() {
     let _turn = tare_testkit::turn();
-    let server =
-        Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended")).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare()).tare_option("shape", "extended"))
+        .expect("a server");
     let mut client = server.client().expect("a client");
     client.query_drop("CREATE DATABASE `odd <name> \"é\"`").expect("a schema");
     client.query_drop("CREATE TABLE `odd <name> \"é\"`.`t<'>` (a INT, KEY(a)) SELECT 1 a").expect("a table");
@@ -163,7 +163,7 @@ impl Watcher for Told {
 #[test]
 fn who_waits_is_told_of_every_table_before_it_is_read_and_none_is_looked_at_in_vain() {
     let _turn = tare_testkit::turn();
-    let settings = Settings::new(Provider::tare()).tare_option("shape", "extended");
+    let settings = StartSettings::new(TestProvider::tare()).tare_option("shape", "extended");
     let server = Server::start(settings).expect("a server");
     let mut source = endpoint(&server);
     let header = snapshot::header(&mut source, &ALL).expect("a header");
@@ -188,7 +188,7 @@ fn who_waits_is_told_of_every_table_before_it_is_read_and_none_is_looked_at_in_v
 #[test]
 fn what_is_written_is_whole_or_not_there() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let names = || {
@@ -246,7 +246,7 @@ fn a_full_disk_is_said_and_nothing_is_left() {
         println!("skipped: a file system of a few kilobytes cannot be mounted here (needs root)");
         return;
     }
-    let server = Server::start(Settings::new(Provider::tare()));
+    let server = Server::start(StartSettings::new(TestProvider::tare()));
     let errors: Vec<_> = ["a.jsonl", "a.jsonl.gz", "a.parquet"]
         .map(|name| {
             let server = server.as_ref().expect("a server");
@@ -266,7 +266,7 @@ fn a_full_disk_is_said_and_nothing_is_left() {
 #[test]
 fn statements_are_left_out_where_they_are_not_wanted_and_the_built_in_is_read_too() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::BuiltIn)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server");
     let mut client = server.client().expect("a client");
     client.query_drop("SELECT 'top secret'").expect("a statement");
     client.query_drop("SET @hidden = 'top secret'").expect("a variable");
@@ -302,7 +302,7 @@ fn statements_are_left_out_where_they_are_not_wanted_and_the_built_in_is_read_to
 #[test]
 fn what_may_not_be_read_is_left_out_and_said() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::BuiltIn)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server");
     let mut root = server.client().expect("a client");
     root.query_drop("CREATE USER little@localhost").expect("an account");
     root.query_drop("GRANT SELECT ON performance_schema.threads TO little@localhost").expect("a right");

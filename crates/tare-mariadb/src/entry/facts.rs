@@ -11,7 +11,7 @@ use crate::abi::Series;
 use crate::abi::types::{DigestStorage, MdlKey, ServerTableShare};
 use crate::host::{address, charset, diagnostics, digest, handler, metadata, names, share, transaction};
 
-static SHARES: share::Reader = share::Reader::new();
+static SHARES: share::ShareReader = share::ShareReader::new();
 
 /// Selects the series whose layouts are read. Must run before the first slot is called.
 pub(crate) fn select(series: Series) {

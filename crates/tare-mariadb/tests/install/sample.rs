@@ -71,7 +71,7 @@ pub(crate) fn columns_sql(definition: &TableDefinition<'_>) -> String {
 /// `, KEY …` for every key.
 pub(crate) fn keys_sql(definition: &TableDefinition<'_>) -> String {
     let part = |column: &usize| format!("`{}`", definition.fields[*column].name);
-    let key = |key: &tare_mariadb::install::Key| {
+    let key = |key: &tare_mariadb::install::KeyDefinition| {
         let parts = key.columns.iter().map(part).collect::<Vec<_>>().join(", ");
         let head = if key.primary { "PRIMARY KEY".into() } else { format!("KEY `{}`", key.name) };
         format!(", {head} ({parts})")

@@ -11,8 +11,8 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
 use tare_outlets::export::collector::Options;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use crate::client::Exporter;
 use crate::page::Page;
@@ -21,7 +21,7 @@ use crate::record::Record;
 #[test]
 fn what_is_beyond_a_limit_is_left_out_and_counted() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let mut root = server.client().expect("a client");
     root.query_drop("CREATE DATABASE shop").expect("a schema");
     root.query_drop("USE shop").expect("the schema");
@@ -71,7 +71,7 @@ fn digests_are_limited_excluded_and_forgotten() {
 #[test]
 fn a_server_that_goes_away_comes_back_by_itself() {
     let _turn = tare_testkit::turn();
-    let mut server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let mut server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let exporter = Exporter::start(Address::Socket(server.endpoint()), Options::default());
     let up = || {
         let answer = exporter.get("/metrics", &[]);
@@ -147,7 +147,7 @@ fn slow_way(folder: &Path, server: &Server, table: &'static str, time: Duration)
 #[test]
 fn what_was_read_in_time_is_given_and_the_rest_is_told() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let folder = tempfile::tempdir().expect("a folder");
     // A look may take 10 seconds, and reading may begin in the first 9 of them.
     let time = Duration::from_millis(9020);

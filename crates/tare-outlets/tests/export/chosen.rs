@@ -9,8 +9,8 @@ use tare_outlets::export::collectors;
 use tare_outlets::export::{scrape, text};
 use tare_outlets::source::{Of, Part};
 use tare_outlets::{Address, Error, Row, Source};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 const DIGESTS: &str = "events_statements_summary_by_digest";
 
@@ -75,7 +75,7 @@ fn page(
 
 /// A server on which thirty digests of three schemas and of none were seen, and nothing happens any more.
 fn quiet_server(shape: &str) -> Server {
-    let settings = Settings::new(Provider::tare()).tare_option("shape", shape);
+    let settings = StartSettings::new(TestProvider::tare()).tare_option("shape", shape);
     let server = Server::start(settings).expect("a server");
     let mut root = server.client().expect("a client");
     for schema in ["shop", "Ware"] {

@@ -8,15 +8,15 @@ use flate2::read::GzDecoder;
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
 use tare_outlets::export::collector::Options;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use crate::client::{Exporter, everything};
 use crate::page::Page;
 
 fn server(shape: &str) -> Server {
-    let server =
-        Server::start(Settings::new(Provider::tare()).tare_option("shape", shape)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare()).tare_option("shape", shape))
+        .expect("a server");
     let mut root = server.client().expect("a client");
     for statement in [
         "CREATE DATABASE shop",
@@ -133,7 +133,7 @@ fn the_servers_sql_gives_the_same_families() {
 #[test]
 fn the_built_in_is_exported_too() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::BuiltIn)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server");
     let exporter = Exporter::start(account(&server), everything());
     let page = Page::parse(&exporter.get("/metrics", &[]).text());
     assert_eq!((page.value("mysql_up"), page.value("tare_up")), (Some(1.0), Some(0.0)));

@@ -6,8 +6,8 @@ use std::net::TcpListener;
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
 use tare_outlets::export::collector::Options;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use crate::client::Exporter;
 
@@ -16,7 +16,7 @@ fn server() -> (Server, u16) {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = free.local_addr().expect("an address").port();
     drop(free);
-    let settings = Settings::new(Provider::BuiltIn)
+    let settings = StartSettings::new(TestProvider::BuiltIn)
         .option("--skip-networking=0")
         .option("--bind-address=127.0.0.1")
         .option("--plugin-load-add=auth_ed25519")

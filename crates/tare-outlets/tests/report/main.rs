@@ -12,8 +12,8 @@ use serde_json::Value as Json;
 use tare_outlets::report::{self, Report, html};
 use tare_outlets::snapshot::{self, Choice, Target};
 use tare_outlets::{Address, Source};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tempfile::TempDir;
 
 const ALL: Choice = Choice { tables: vec![], text: true };
@@ -73,7 +73,8 @@ fn warned(report: &Report, of: &str) -> bool {
 }
 
 fn server() -> Server {
-    Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended")).expect("a server")
+    Server::start(StartSettings::new(TestProvider::tare()).tare_option("shape", "extended"))
+        .expect("a server")
 }
 
 /// Executions are the load of what was prepared, in the snapshots and in what the report makes of them.

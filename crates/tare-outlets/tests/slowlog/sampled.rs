@@ -13,7 +13,7 @@ const LONG: &str = "SELECT BENCHMARK(30000, MD5('long'))";
 
 /// A server that records hardly anything by itself.
 fn server() -> Server {
-    let settings = Settings::new(Provider::tare())
+    let settings = StartSettings::new(TestProvider::tare())
         .tare_option("level", "sampled")
         .tare_option("sample", "1/1000000")
         .tare_option("slow-after", "3600s");
@@ -187,7 +187,8 @@ fn a_server_that_only_counts_statements_is_said_to_log_none() {
     let _turn = tare_testkit::turn();
     let folder = tempfile::tempdir().expect("a folder");
     for level in ["sums", "counts", "off"] {
-        let settings = Settings::new(Provider::tare()).tare_option("level", format!("statement/%={level}"));
+        let settings =
+            StartSettings::new(TestProvider::tare()).tare_option("level", format!("statement/%={level}"));
         let server = Server::start(settings).expect("a server");
         let hand = Hand::default();
         let (totals, ()) = log(&options(&server, &folder.path().join(level)), &hand, || {

@@ -9,7 +9,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::OnceLock;
 
 use tare_engine::snapshot::Parts;
-use tare_engine::{Cursor, Engine, Origin, StreamPart};
+use tare_engine::{Cursor, Engine, EventOrigin, StreamPart};
 
 use super::column::{ColumnDef, YES_NO, nullable, yes_no};
 use crate::table::SqlType::{BigIntUnsigned, VarChar};
@@ -63,7 +63,7 @@ enum ItemWriter<R: 'static> {
     Event(usize, &'static ColumnDef<R>),
     /// Adjacent columns in [`StreamType::NUMBERS`].
     Numbers(Range<usize>),
-    Origin(&'static ColumnDef<Origin>),
+    Origin(&'static ColumnDef<EventOrigin>),
     /// Columns of the last row only.
     Last(Vec<&'static ColumnDef<StreamPart>>),
     /// Not a column: an item of the receiver's own.
@@ -91,7 +91,7 @@ pub(crate) trait StreamType: 'static {
         engine: &Engine,
         cursor: &mut Cursor,
         parts: Parts,
-        each: impl FnMut(&Self::Event<'_>, &Origin) -> ControlFlow<()>,
+        each: impl FnMut(&Self::Event<'_>, &EventOrigin) -> ControlFlow<()>,
     ) -> StreamPart;
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct StreamDef<K: StreamType> {
     columns: OnceLock<Vec<Column>>,
 }
 
-const ORIGIN: &[ColumnDef<Origin>] = &[
+const ORIGIN: &[ColumnDef<EventOrigin>] = &[
     nullable(
         "PROCESSLIST_ID",
         BigIntUnsigned,
@@ -206,7 +206,7 @@ impl<K: StreamType> StreamDef<K> {
 
 impl<R> ItemWriter<R> {
     #[inline(always)]
-    fn put<K: StreamType<Row = R>>(&self, event: &K::Event<'_>, origin: &Origin, to: &mut dyn Put) {
+    fn put<K: StreamType<Row = R>>(&self, event: &K::Event<'_>, origin: &EventOrigin, to: &mut dyn Put) {
         match self {
             ItemWriter::Event(column, def) => K::put(event, *column, def, to),
             ItemWriter::Numbers(which) => {
@@ -285,7 +285,7 @@ impl<K: StreamType> StreamTable for StreamDef<K> {
 struct Tested<'r, 'e, K: StreamType> {
     stream: &'r StreamDef<K>,
     event: &'r K::Event<'e>,
-    origin: &'r Origin,
+    origin: &'r EventOrigin,
 }
 
 impl<K: StreamType> RowValues for Tested<'_, '_, K> {

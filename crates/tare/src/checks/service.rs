@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tare_host::options::{Kind, OPTIONS, OptionDef};
+use tare_host::options::{OPTIONS, OptionDef, OptionType};
 
 use super::Finding;
 use crate::endpoint::{self, EndpointReach, NamedValue};
@@ -215,7 +215,7 @@ fn bound(counter: &str) -> Option<&'static OptionDef> {
     let what = counter.strip_suffix("_lost")?.replace('_', "-");
     // The server has a different name for it.
     let what = if what == "nested-statement" { "statement-stack".to_owned() } else { what };
-    let counts = OPTIONS.iter().filter(|option| matches!(option.kind, Kind::Count(..)));
+    let counts = OPTIONS.iter().filter(|option| matches!(option.kind, OptionType::Count(..)));
     let mut bounds = counts.filter(|option| {
         let name = option.name.strip_prefix("max-").or(option.name.strip_suffix("-size"));
         let rest = name.and_then(|name| name.strip_prefix(&*what));

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
-use tare_host::options::{OptionFiles, Options, Origin, Root};
+use tare_host::options::{OptionFiles, OptionOrigin, Options, Root};
 use tare_mariadb::settings::ServerSettings;
 use tare_mariadb::startup::{self, DisableReason, StartPlan};
 
@@ -211,19 +211,23 @@ impl Prospect {
     }
 
     /// Returns every value of an option, in order, with its origin.
-    fn values(&self, name: &str, arguments: &[OsString]) -> Vec<(String, Origin)> {
+    fn values(&self, name: &str, arguments: &[OsString]) -> Vec<(String, OptionOrigin)> {
         let groups: Vec<&str> = self.groups.iter().map(String::as_str).collect();
         let entries = self.files.in_groups(&groups).filter(|entry| entry.key.replace('_', "-") == name);
         let of_files = entries.filter_map(|entry| Some((entry.value.clone()?, entry.origin.clone())));
         let given = arguments.iter().filter_map(|argument| {
             let (key, value) = argument.to_str()?.strip_prefix("--")?.split_once('=')?;
-            (key.replace('_', "-") == name).then(|| (value.to_owned(), Origin::CommandLine))
+            (key.replace('_', "-") == name).then(|| (value.to_owned(), OptionOrigin::CommandLine))
         });
         of_files.chain(given).collect()
     }
 
     /// Returns whether the server is made to load the plugin by an origin that counts.
-    pub(crate) fn asks_for_plugin(&self, arguments: &[OsString], counts: impl Fn(&Origin) -> bool) -> bool {
+    pub(crate) fn asks_for_plugin(
+        &self,
+        arguments: &[OsString],
+        counts: impl Fn(&OptionOrigin) -> bool,
+    ) -> bool {
         let values = ["plugin-load", "plugin-load-add"].map(|name| self.values(name, arguments));
         values.iter().flatten().any(|(value, origin)| value.contains("federatedx") && counts(origin))
     }

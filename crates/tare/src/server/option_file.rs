@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tare_host::options::{OptionFiles, Origin};
+use tare_host::options::{OptionFiles, OptionOrigin};
 
 use super::Server;
 
@@ -33,7 +33,8 @@ pub(crate) fn place(server: &Server) -> Option<PathBuf> {
 pub(crate) fn is_needed(server: &Server, own: Option<&Path>) -> bool {
     let server = &server.next();
     let prospect = server.prospect();
-    let is_own = |origin: &Origin| matches!(origin, Origin::File { path, .. } if Some(&**path) == own);
+    let is_own =
+        |origin: &OptionOrigin| matches!(origin, OptionOrigin::File { path, .. } if Some(&**path) == own);
     server.plugin(&prospect).is_some()
         && !prospect.asks_for_plugin(&server.arguments(), |origin| !is_own(origin))
 }

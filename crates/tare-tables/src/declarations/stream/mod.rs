@@ -6,7 +6,7 @@ mod statement;
 use std::ops::ControlFlow;
 
 use tare_engine::snapshot::{Parts, StageRow, TransactionRow, WaitRow};
-use tare_engine::{Cursor, Each, Engine, Origin, StreamPart};
+use tare_engine::{Cursor, Each, Engine, EventOrigin, StreamPart};
 
 use super::event;
 use crate::framework::column::ColumnDef;
@@ -32,7 +32,7 @@ macro_rules! kinds {
                 engine: &Engine,
                 cursor: &mut Cursor,
                 parts: Parts,
-                mut each: impl FnMut(&$row, &Origin) -> ControlFlow<()>,
+                mut each: impl FnMut(&$row, &EventOrigin) -> ControlFlow<()>,
             ) -> StreamPart {
                 const SOURCE: StreamFn<$row> = $source;
                 SOURCE(engine, cursor, parts, &mut each)

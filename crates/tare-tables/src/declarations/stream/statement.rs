@@ -4,7 +4,7 @@
 use std::ops::{ControlFlow, Range};
 
 use tare_engine::snapshot::{Parts, StatementRow};
-use tare_engine::{Cursor, Engine, Origin, StreamPart, StreamedStatement};
+use tare_engine::{Cursor, Engine, EventOrigin, StreamPart, StreamedStatement};
 
 use crate::declarations::event;
 use crate::framework::column::{ColumnDef, nullable};
@@ -74,7 +74,7 @@ impl StreamType for StatementRows {
         engine: &Engine,
         cursor: &mut Cursor,
         parts: Parts,
-        mut each: impl FnMut(&StreamedStatement<'_>, &Origin) -> ControlFlow<()>,
+        mut each: impl FnMut(&StreamedStatement<'_>, &EventOrigin) -> ControlFlow<()>,
     ) -> StreamPart {
         engine.stream_statements(cursor, parts, &mut each)
     }
