@@ -30,7 +30,7 @@ pub(crate) fn file_to_read() -> impl TypedValueParser<Value = PathBuf> {
 
 /// The data of the endpoint.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct EndpointReport {
     pub(crate) active: bool,
     /// Reason why it is not active.
     pub(crate) reason: Option<String>,
@@ -93,18 +93,18 @@ pub(crate) fn require_active(server: &LaunchedServer) -> Result<()> {
 }
 
 /// Queries everything through an endpoint.
-pub(crate) fn ask(socket: &Path) -> Result<Report> {
+pub(crate) fn ask(socket: &Path) -> Result<EndpointReport> {
     everything(&mut Source::open(Address::Socket(socket.to_owned()))?)
 }
 
 /// Queries everything.
-pub(crate) fn everything(source: &mut Source) -> Result<Report> {
+pub(crate) fn everything(source: &mut Source) -> Result<EndpointReport> {
     let endpoint = source;
     let instruments: Vec<[String; 3]> = texts(endpoint, "setup_instruments", ["NAME", "ENABLED", "TIMED"])?;
     let named = |[name, value]: [String; 2]| NamedValue { name, value };
     let status = texts(endpoint, "tare_status", ["NAME", "VALUE"])?.into_iter().map(named);
     let consumers = texts(endpoint, "setup_consumers", ["NAME", "ENABLED"])?.into_iter().map(named);
-    Ok(Report {
+    Ok(EndpointReport {
         active: true,
         reason: None,
         status: status.collect(),

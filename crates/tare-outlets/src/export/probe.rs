@@ -16,10 +16,10 @@ use tare_connect::option_file::{self, OptionLine};
 use tare_connect::{Secret, ServerAccount, ServerLocation, ServerOptions};
 use tokio::time::{Instant, timeout_at};
 
-use super::collector::Options;
+use super::collector::CollectorOptions;
 use super::query;
-use super::scrape::{Look, Reader};
-use super::web::{Answer, COLLECT, Service, page, reading_time, shown};
+use super::scrape::{ScrapeResult, ServerScraper};
+use super::web::{COLLECT, Service, WebResponse, page, reading_time, shown};
 use crate::Address;
 
 /// The default section.
@@ -35,12 +35,12 @@ const KEPT: usize = 256;
 #[derive(Default)]
 pub struct Probes {
     file: Option<PathBuf>,
-    options: Options,
-    readers: Mutex<Readers>,
+    options: CollectorOptions,
+    readers: Mutex<TargetScrapers>,
 }
 
 /// Readers by section and target, each with the server's configuration at the time.
-type Readers = BTreeMap<(String, String), (ServerAccount, Arc<Reader>)>;
+type TargetScrapers = BTreeMap<(String, String), (ServerAccount, Arc<ServerScraper>)>;
 
 impl std::fmt::Debug for Probes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -54,12 +54,12 @@ type Refusal = (StatusCode, String);
 impl Probes {
     /// Creates the probes of an option file, which is read anew for every request; none without a file.
     #[must_use]
-    pub fn new(file: Option<PathBuf>, options: Options) -> Probes {
+    pub fn new(file: Option<PathBuf>, options: CollectorOptions) -> Probes {
         Probes { file, options, readers: Mutex::default() }
     }
 
     /// Returns the reader of the server that a request names.
-    fn reader(&self, query: &str) -> Result<Arc<Reader>, Refusal> {
+    fn reader(&self, query: &str) -> Result<Arc<ServerScraper>, Refusal> {
         let target = parameter(query, "target").filter(|it| !it.is_empty());
         let target = target.ok_or_else(|| bad("target is missing: /probe?target=HOST:PORT"))?;
         let module = parameter(query, "auth_module").filter(|it| !it.is_empty());
@@ -86,8 +86,8 @@ impl Probes {
         Ok(Arc::clone(reader))
     }
 
-    fn new_reader(&self, server: &ServerAccount) -> (ServerAccount, Arc<Reader>) {
-        let reader = Reader::new(Address::Account(Box::new(server.clone())), self.options.clone());
+    fn new_reader(&self, server: &ServerAccount) -> (ServerAccount, Arc<ServerScraper>) {
+        let reader = ServerScraper::new(Address::Account(Box::new(server.clone())), self.options.clone());
         (server.clone(), Arc::new(reader))
     }
 }
@@ -190,7 +190,7 @@ fn is_meant(pattern: &str, place: &ServerLocation) -> bool {
 
 impl Service {
     /// Answers a request for another server.
-    pub(super) async fn probe(self: Arc<Self>, request: &Request<Incoming>) -> Answer {
+    pub(super) async fn probe(self: Arc<Self>, request: &Request<Incoming>) -> WebResponse {
         let Some(place) = self.place() else {
             return page(StatusCode::SERVICE_UNAVAILABLE, "Too many requests at once.\n");
         };
@@ -211,7 +211,11 @@ impl Service {
     }
 }
 
-async fn looked(reader: Arc<Reader>, wanted: Vec<&'static str>, patience: Duration) -> Option<Look> {
+async fn looked(
+    reader: Arc<ServerScraper>,
+    wanted: Vec<&'static str>,
+    patience: Duration,
+) -> Option<ScrapeResult> {
     let begin = Instant::now();
     let (enough, until) = (begin + reading_time(patience), begin + patience);
     let look = tokio::task::spawn_blocking(move || reader.look(&wanted, enough.into_std()));

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use flate2::read::GzDecoder;
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
-use tare_outlets::export::collector::Options;
+use tare_outlets::export::collector::CollectorOptions;
 use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::subject::TestProvider;
 
@@ -64,7 +64,7 @@ fn the_page_is_well_formed_and_the_shape_extended_has_histograms() {
 
 #[test]
 fn a_request_for_a_collector_that_is_none_is_refused_with_those_there_are() {
-    let exporter = Exporter::start(Address::Socket("/no/such/socket".into()), Options::default());
+    let exporter = Exporter::start(Address::Socket("/no/such/socket".into()), CollectorOptions::default());
     let status = |path: &str| {
         let answer = exporter.get(path, &[]);
         (answer.status, answer.text())

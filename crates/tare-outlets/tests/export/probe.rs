@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
-use tare_outlets::export::collector::Options;
+use tare_outlets::export::collector::CollectorOptions;
 use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::subject::TestProvider;
 
@@ -87,7 +87,7 @@ fn an_account_that_is_not_let_in_leaves_the_exporter_well() {
     for account in ["agent:wrong", "agant0:right", "agant1:right", "agant2:right", "agant3:right"] {
         let address =
             Address::dsn(&format!("mysql://{account}@localhost?socket={socket}")).expect("an address");
-        let exporter = Exporter::start(address, Options::default());
+        let exporter = Exporter::start(address, CollectorOptions::default());
         for _ in 0..2 {
             let answer = exporter.get("/metrics", &[]);
             assert_eq!(answer.status, 200, "{account}");

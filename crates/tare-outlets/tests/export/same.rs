@@ -77,7 +77,7 @@ fn a_scrape_asks_once_for_each_table() {
 #[test]
 fn no_text_of_a_statement_comes_out_unless_it_is_asked_for() {
     let with = everything();
-    let without = tare_outlets::export::collector::Options { digest_text: false, ..everything() };
+    let without = tare_outlets::export::collector::CollectorOptions { digest_text: false, ..everything() };
     let mut record = Record::read();
     let texts = |page: &Page| page.samples.iter().filter(|it| !it.label("digest_text").is_empty()).count();
     assert!(texts(&Page::parse(&record.page(&with))) > 0);

@@ -90,13 +90,14 @@ fn every_statement_is_logged_however_few_are_chosen() {
     let server = server();
     prepare(&server);
     // In blocks, and row by row.
-    for (name, choice) in
-        [("blocks", Choice::default()), ("rows", Choice { rows_examined: Some(0), ..Choice::default() })]
-    {
+    for (name, choice) in [
+        ("blocks", StatementFilter::default()),
+        ("rows", StatementFilter { rows_examined: Some(0), ..StatementFilter::default() }),
+    ] {
         let file = folder.path().join(name);
         reset_digests(&server);
         let before = counted(&server);
-        let options = Options { choice, text: Text::Full, ..options(&server, &file) };
+        let options = SlowLogOptions { choice, text: Text::Full, ..options(&server, &file) };
         let (totals, after) = log(&options, &Hand::default(), || {
             load(&server);
             counted(&server)
@@ -135,8 +136,8 @@ fn those_that_are_long_enough_are_logged_and_no_others_are_recorded() {
     let (server, file) = (server(), folder.path().join("long"));
     prepare(&server);
     reset_digests(&server);
-    let choice = Choice { over: Some(Duration::from_millis(1)), ..Choice::default() };
-    let options = Options { choice, ..options(&server, &file) };
+    let choice = StatementFilter { over: Some(Duration::from_millis(1)), ..StatementFilter::default() };
+    let options = SlowLogOptions { choice, ..options(&server, &file) };
     let (totals, ()) = log(&options, &Hand::default(), || {
         assert_eq!(status(&server, "recorded_from"), "1ms");
         load(&server);

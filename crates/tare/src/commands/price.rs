@@ -16,7 +16,7 @@ use tare_outlets::{Address, govern};
 
 use crate::durations;
 use crate::outlet::Reach;
-use crate::output::Answer;
+use crate::output::CommandOutput;
 use crate::page::{Column, Grid, paragraph};
 use crate::prices::{PriceClock, between, quality};
 
@@ -43,7 +43,7 @@ pub(crate) struct Price {
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = durations::between("1s", "1d"))]
     time: Duration,
     #[command(flatten)]
-    answer: Answer,
+    answer: CommandOutput,
 }
 
 /// Runs the command.

@@ -18,7 +18,7 @@ use tare_server::sql;
 use crate::durations::{self, shown};
 use crate::exit::misuse;
 use crate::outlet::Reach;
-use crate::output::Answer;
+use crate::output::CommandOutput;
 use crate::page;
 use crate::state;
 
@@ -78,7 +78,7 @@ pub(crate) struct Weigh {
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     #[command(flatten)]
-    answer: Answer,
+    answer: CommandOutput,
     /// Folder of the file with the original settings [default: /var/lib/tare for root, else
     /// ~/.local/state/tare]
     #[arg(long, value_name = "DIR")]
@@ -172,7 +172,7 @@ impl Weigh {
             if self.without.is_empty() { (&kinds[..], false) } else { (&self.without[..], true) };
         let mut groups = vec![];
         for pattern in patterns {
-            match Group::of(connection, pattern).map_err(|e| target.refused(e))? {
+            match WeighedGroup::of(connection, pattern).map_err(|e| target.refused(e))? {
                 Some(group) => groups.push(group),
                 None if is_said => {
                     bail!("no instrument that `{pattern}` matches is on: there is nothing to weigh")
@@ -191,7 +191,7 @@ impl Weigh {
 }
 
 /// The enabled instruments of a pattern, and how to select them.
-struct Group {
+struct WeighedGroup {
     pattern: String,
     /// Names; empty: everything that the pattern matches is enabled.
     names: Vec<String>,
@@ -199,9 +199,9 @@ struct Group {
     level: Option<String>,
 }
 
-impl Group {
+impl WeighedGroup {
     /// Returns the instruments that a pattern matches; `None` if none of them is enabled.
-    fn of(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<Group>> {
+    fn of(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<WeighedGroup>> {
         let query = "SELECT NAME, ENABLED FROM performance_schema.setup_instruments WHERE NAME LIKE ?";
         let found: Vec<(String, String)> = connection.exec(query, (pattern,))?;
         let all = found.len();
@@ -213,7 +213,7 @@ impl Group {
         let is_whole = names.len() == all;
         let level = if is_whole { level(connection, pattern)? } else { None };
         let names = if is_whole { vec![] } else { names };
-        Ok(Some(Group { pattern: pattern.to_owned(), names, level }))
+        Ok(Some(WeighedGroup { pattern: pattern.to_owned(), names, level }))
     }
 
     /// Returns the condition that selects them.
@@ -240,7 +240,7 @@ fn level(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<St
 
 /// Returns a setting with everything as it is, and for each group one without it. Each setting first switches
 /// everything else on.
-fn lacking(groups: &[Group]) -> Vec<WeighedSetting> {
+fn lacking(groups: &[WeighedGroup]) -> Vec<WeighedSetting> {
     let base = WeighedSetting { name: AS_IT_IS.to_owned(), statements: switches(groups, None) };
     let without = groups.iter().enumerate().map(|(place, group)| WeighedSetting {
         name: format!("without {}", group.pattern),
@@ -250,7 +250,7 @@ fn lacking(groups: &[Group]) -> Vec<WeighedSetting> {
 }
 
 /// Returns the statements that switch all on except one.
-fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
+fn switches(groups: &[WeighedGroup], off: Option<usize>) -> Vec<String> {
     let levels: Option<Vec<&str>> = groups.iter().map(|group| group.level.as_deref()).collect();
     if let Some(levels) = levels {
         let all = groups.iter().zip(levels).enumerate().filter(|(place, _)| off != Some(*place));
@@ -262,7 +262,7 @@ fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
             "UPDATE performance_schema.tare_status SET VALUE = {rules} WHERE NAME = 'level'"
         )];
     }
-    let switch = |on: &str, groups: &[&Group]| {
+    let switch = |on: &str, groups: &[&WeighedGroup]| {
         let conditions: Vec<String> = groups.iter().map(|group| group.condition()).collect();
         let table = "performance_schema.setup_instruments";
         format!(
@@ -351,9 +351,9 @@ mod tests {
         assert_eq!(of(1, 15, 0.0).len(), 2, "both");
     }
 
-    fn group(pattern: &str, names: &[&str], level: Option<&str>) -> Group {
+    fn group(pattern: &str, names: &[&str], level: Option<&str>) -> WeighedGroup {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Group { pattern: pattern.into(), names, level: level.map(Into::into) }
+        WeighedGroup { pattern: pattern.into(), names, level: level.map(Into::into) }
     }
 
     #[test]

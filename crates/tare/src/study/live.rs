@@ -22,19 +22,19 @@ const TOO_FEW: usize = 9;
 const FIGURES: usize = 30;
 
 /// The progress of a study; without a terminal it prints a line per block.
-pub(crate) struct Live {
+pub(crate) struct StudyProgress {
     bar: ProgressBar,
     doing: String,
     /// Estimates after the last complete block, below the bar.
     estimates: String,
 }
 
-impl Live {
-    pub(crate) fn new() -> Result<Live> {
+impl StudyProgress {
+    pub(crate) fn new() -> Result<StudyProgress> {
         let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::with_template("{bar:30} {percent}%  {prefix}\n{msg}")?);
         bar.enable_steady_tick(Duration::from_millis(250));
-        Ok(Live { bar, doing: String::new(), estimates: String::new() })
+        Ok(StudyProgress { bar, doing: String::new(), estimates: String::new() })
     }
 
     /// Shows an event of the study.

@@ -12,7 +12,7 @@ use tare_lab::interrupt::Interrupt;
 use tare_lab::record::Others;
 use tare_lab::runner::{self, StudyOrder};
 
-use super::live::Live;
+use super::live::StudyProgress;
 use crate::provider;
 
 /// The name by which settings preload tare.
@@ -30,7 +30,7 @@ pub(crate) fn watch_knowing(
     others: Option<Others>,
     interrupt: &Interrupt,
 ) -> tare_lab::Result<Analysis> {
-    let mut live = Live::new()
+    let mut live = StudyProgress::new()
         .map_err(|e| Error::Io { what: "drawing progress".into(), source: std::io::Error::other(e) })?;
     let measured = runner::run_knowing(order, others, interrupt, &mut |event| live.hear(&event));
     live.finish();

@@ -7,12 +7,12 @@ use tare_lab::course::{ChangePoint, Estimate, SeriesShape};
 use tare_lab::history::{CostSeries, PastRun, RunHistory};
 use tare_outlets::units;
 
-use crate::output::Format;
+use crate::output::OutputFormat;
 use crate::page::{self, Column, Grid};
 use crate::study::table;
 
 /// Prints the results of every run, changes, and other differences between the runs.
-pub(crate) fn print(runs: Vec<PastRun>, format: Format) -> Result<()> {
+pub(crate) fn print(runs: Vec<PastRun>, format: OutputFormat) -> Result<()> {
     let history = RunHistory::of(runs);
     let Some(history) = history else { anyhow::bail!("one folder is no history: name two or more") };
     if format.is_json() {

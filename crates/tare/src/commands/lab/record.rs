@@ -20,7 +20,7 @@ use tare_lab::target::ServerTarget;
 use crate::durations;
 use crate::exit::misuse;
 use crate::outlet::Reach;
-use crate::output::Answer;
+use crate::output::CommandOutput;
 use crate::page::{self, Column, Grid};
 
 /// Record a load of your own, to be replayed
@@ -102,7 +102,7 @@ pub(crate) struct LabReplay {
     #[arg(long, hide = true)]
     as_driver: bool,
     #[command(flatten)]
-    pub(super) answer: Answer,
+    pub(super) answer: CommandOutput,
 }
 
 /// What to know about statements that a sampling server remembers.
