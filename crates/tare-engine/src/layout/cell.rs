@@ -7,8 +7,8 @@
 //! epoch folds it to where it still counts and restarts it. A reader judges an old cell by its epoch. So a
 //! reset loses no event and costs the writer one comparison.
 //!
-//! Whatever has left its thread is in [`Sums`](super::bank::Sums): in those of its account, or else of its
-//! user and its host, and in those of all.
+//! Whatever has left its thread is in a [`SharedBank`](super::bank::SharedBank): in that of its account, or
+//! else in those of its user and its host, and in that of all.
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

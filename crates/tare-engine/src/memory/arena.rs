@@ -245,7 +245,7 @@ impl Arena {
         unsafe { &*self.meta.load(Relaxed).add(id as usize) }
     }
 
-    /// Returns the use of block `id`, as `Use as u8 + pool`.
+    /// Returns the use of block `id`, as `BlockUse as u8 + pool`.
     pub(crate) fn used(&self, id: BlockId) -> u8 {
         self.meta(id).used.load(Acquire)
     }

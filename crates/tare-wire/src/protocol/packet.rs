@@ -163,7 +163,8 @@ impl<'a> PacketWriter<'a> {
         }
     }
 
-    /// Begins a packet and returns its start for [`PacketWriter::end`], which fills in the length and queues it.
+    /// Begins a packet and returns its start for [`PacketWriter::end`], which fills in the length and queues
+    /// it.
     pub(crate) fn begin(&mut self) -> usize {
         let start = self.pending.len();
         self.pending.extend_from_slice(&[0; 4]);
