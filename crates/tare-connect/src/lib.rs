@@ -1,9 +1,9 @@
 //! Finds a server and an account on it the way every MySQL and MariaDB client does.
 //!
-//! [`ServerOptions`] holds what one source says of a server: the command line, an address (`mysql://…`) or the
-//! option files ([`option_file`]). The first source wins, value by value; [`ServerAccount`] is the result.
-//! [`ServerAccount::connect`] connects to it, encrypted if requested, and explains a failure in a sentence
-//! ([`Error`]).
+//! [`ServerOptions`] holds what one source says of a server: the command line, an address (`mysql://…`) or
+//! the option files ([`option_file`]). The first source wins, value by value; [`ServerAccount`] is the
+//! result. [`ServerAccount::connect`] connects to it, encrypted if requested, and explains a failure in a
+//! sentence ([`Error`]).
 
 mod dsn;
 mod error;

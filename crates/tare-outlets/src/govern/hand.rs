@@ -62,7 +62,7 @@ impl Hold {
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`], [`Error::NoSchema`], [`Error::StateFile`], [`Error::Source`].
+    /// [`Error::Busy`], [`Error::NoSchema`], [`Error::State`], [`Error::Source`].
     pub(super) fn take(address: Address, folder: &Path) -> Result<Hold, Error> {
         if let Address::Socket(path) = &address {
             return Err(Error::Endpoint { path: path.clone() });
@@ -229,7 +229,7 @@ impl LockedConnection {
     ///
     /// # Errors
     ///
-    /// [`Error::StateFile`].
+    /// [`Error::State`].
     pub fn leave(&mut self) -> Result<usize, Error> {
         self.known.leave()
     }

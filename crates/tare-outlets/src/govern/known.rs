@@ -145,7 +145,7 @@ impl KnownSettings {
     ///
     /// # Errors
     ///
-    /// [`Error::StateFile`].
+    /// [`Error::State`].
     pub(super) fn leave(&mut self) -> Result<usize, Error> {
         let rows = self.owed.len();
         self.owed.clear();
@@ -158,7 +158,7 @@ impl KnownSettings {
     ///
     /// # Errors
     ///
-    /// [`Error::StateFile`].
+    /// [`Error::State`].
     pub(super) fn write(&self) -> Result<(), Error> {
         let failed = |source| Error::State { path: self.path.clone(), source };
         if self.owed.is_empty() {

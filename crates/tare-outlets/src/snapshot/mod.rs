@@ -1,9 +1,9 @@
 //! Snapshots: all tables of a server's Performance Schema, read one after another, in a file or a folder of
 //! files.
 //!
-//! [`take`] reads a server and passes rows to a [`SnapshotSink`] as they come, so a snapshot needs memory for a
-//! few rows only. [`write()`] gives it a sink whose result appears under its name completely or not at all.
-//! [`Snapshot::read`] reads it back.
+//! [`take`] reads a server and passes rows to a [`SnapshotSink`] as they come, so a snapshot needs memory
+//! for a few rows only. [`write()`] gives it a sink whose result appears under its name completely or not at
+//! all. [`Snapshot::read`] reads it back.
 
 pub(crate) mod json_lines;
 mod parquet;
