@@ -287,9 +287,9 @@ impl Prices {
     /// # Examples
     ///
     /// ```
-    /// use tare_budget::{Kind, Level, Prices, Provider};
+    /// use tare_budget::{Kind, Level, PricedProvider, Prices};
     ///
-    /// let prices = Prices::shipped(Provider::Tare)?;
+    /// let prices = Prices::shipped(PricedProvider::Tare)?;
     /// let mutex = |level| prices.cost(Kind::Mutex, level).ns;
     /// assert!(mutex(Level::Off) <= mutex(Level::Sums) && mutex(Level::Sums) <= mutex(Level::Exact));
     /// # Ok::<(), tare_budget::PriceError>(())

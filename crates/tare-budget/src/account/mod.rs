@@ -84,16 +84,16 @@ impl CostAccount {
     /// # Examples
     ///
     /// ```
-    /// use tare_budget::{CostAccount, Entry, Kind, Level, Prices, Provider};
+    /// use tare_budget::{CostAccount, InstrumentEvents, Kind, Level, PricedProvider, Prices};
     ///
-    /// let entry = Entry {
+    /// let entry = InstrumentEvents {
     ///     name: "statement/sql/select".to_owned(),
     ///     kind: Kind::Statement,
     ///     level: Level::Lean,
     ///     recording: None,
     ///     events: 1000.0,
     /// };
-    /// let prices = Prices::shipped(Provider::Tare)?;
+    /// let prices = Prices::shipped(PricedProvider::Tare)?;
     /// // In a second of CPU time, of which reading the counts took a millisecond.
     /// let account = CostAccount::of(&prices, vec![entry], 0.0, 1e9, 1e6);
     /// assert!(account.share().ns > 0.001 && account.share().low <= account.share().high);

@@ -83,16 +83,16 @@ impl SeriesShape {
     /// # Examples
     ///
     /// ```
-    /// use tare_lab::course::{Course, Estimate};
+    /// use tare_lab::course::{Estimate, SeriesShape};
     ///
     /// // A cost of 3% in four runs, then of 5%.
     /// let costs = [0.030, 0.031, 0.029, 0.030, 0.050, 0.051, 0.049, 0.050];
     /// let runs = costs.map(|value| Estimate { value, error: 0.001 });
-    /// let Course::Changes(changes) = Course::of(&runs) else { panic!("it changes") };
+    /// let SeriesShape::Changes(changes) = SeriesShape::of(&runs) else { panic!("it changes") };
     /// assert_eq!(changes.len(), 1);
     /// assert_eq!(changes[0].at, 4);
     /// assert!((changes[0].by().value - 0.02).abs() < 1e-9);
-    /// assert!(matches!(Course::of(&runs[..4]), Course::Steady(_)));
+    /// assert!(matches!(SeriesShape::of(&runs[..4]), SeriesShape::Steady(_)));
     /// ```
     pub fn of(runs: &[Estimate]) -> SeriesShape {
         if runs.len() < 2 {

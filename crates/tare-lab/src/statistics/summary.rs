@@ -51,14 +51,14 @@ impl PairedChange {
     /// # Examples
     ///
     /// ```
-    /// use tare_lab::statistics::Change;
+    /// use tare_lab::statistics::PairedChange;
     ///
     /// // CPU seconds of four pairs of slices: a setting and its base.
     /// let pairs = [(2.06_f64, 2.0), (2.07, 2.01), (2.04, 1.98), (2.08, 2.02)];
-    /// let change = Change::of(&pairs.map(|(setting, base)| (setting / base).ln())).expect("four pairs");
+    /// let change = PairedChange::of(&pairs.map(|(setting, base)| (setting / base).ln())).expect("four pairs");
     /// assert!((change.mean.value - 0.03).abs() < 0.001);
     /// assert!(change.mean.low > 0.025 && change.mean.high < 0.035);
-    /// assert_eq!(Change::of(&[0.03]), None);
+    /// assert_eq!(PairedChange::of(&[0.03]), None);
     /// ```
     pub fn of(log_ratios: &[f64]) -> Option<PairedChange> {
         let mean = mean_interval(log_ratios)?;

@@ -107,7 +107,7 @@ impl Analysis {
     ///
     /// ```
     /// use tare_lab::analysis::{Analysis, Verdict};
-    /// use tare_lab::budget::{Budget, Outcome, outcome};
+    /// use tare_lab::budget::{Budget, BudgetOutcome, outcome};
     /// use tare_lab::record::Record;
     ///
     /// # let setting = |name: &str| serde_json::json!({
@@ -148,7 +148,7 @@ impl Analysis {
     /// assert!((on.cost.expect("measured").share - 0.05).abs() < 0.01);
     ///
     /// let budget: Budget = "3%".parse()?;
-    /// assert_eq!(outcome(&budget.judge(&analysis)), Outcome::Failed);
+    /// assert_eq!(outcome(&budget.judge(&analysis)), BudgetOutcome::Failed);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of(records: &[Record]) -> Option<Analysis> {
