@@ -38,10 +38,10 @@ pub(crate) fn redirect(
     let functions = built_in::functions(&program.image(), series, keys)?;
     let shim = |slot: usize| {
         let slot = table.cast::<usize>().wrapping_add(slot);
-        // SAFETY: the table has a function pointer for each of the series' slots.
         if routing::may_change(slot) {
             JumpTarget::Slot(slot.addr())
         } else {
+            // SAFETY: the table has a function pointer for each of the series' slots.
             JumpTarget::Address(unsafe { *slot })
         }
     };
