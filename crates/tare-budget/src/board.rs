@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::kind::{Family, Kind, Level, is_beginning, worth};
+use crate::kind::{HistoryFamily, Kind, Level, is_beginning, worth};
 
 /// Reason why a switch is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Switched {
     /// One instrument.
     Instrument(Kind),
     /// The recording of a family's events (the built-in's consumers).
-    Recording(Family),
+    Recording(HistoryFamily),
     /// Everything of a kind that is on and has no switch of its own.
     Rest(Kind),
 }

@@ -18,10 +18,10 @@ pub struct ConnectionEvents {
 
 /// Connections at one point in time, by THREAD_ID: their counts, and the CPU time of their threads.
 #[derive(Debug, Default)]
-pub struct Connections(BTreeMap<u64, Counted>);
+pub struct Connections(BTreeMap<u64, CountedConnection>);
 
 #[derive(Debug)]
-struct Counted {
+struct CountedConnection {
     /// THREAD_OS_ID.
     os_id: u64,
     cpu: Duration,
@@ -40,7 +40,7 @@ impl Connections {
             return Connections::default();
         }
         let counted = threads.into_iter().filter_map(|(id, os_id)| {
-            Some((id, Counted { os_id, cpu: cpu(os_id)?, events: BTreeMap::new() }))
+            Some((id, CountedConnection { os_id, cpu: cpu(os_id)?, events: BTreeMap::new() }))
         });
         Connections(counted.collect())
     }
@@ -57,7 +57,7 @@ impl Connections {
     #[must_use]
     pub fn since(&self, before: &Connections) -> Vec<ConnectionEvents> {
         let both = self.0.iter().filter_map(|(id, now)| Some((now, before.0.get(id)?)));
-        let both: Vec<(&Counted, &Counted)> = both.collect();
+        let both: Vec<(&CountedConnection, &CountedConnection)> = both.collect();
         if both.iter().any(|(now, then)| now.os_id != then.os_id) {
             return vec![];
         }
@@ -65,8 +65,8 @@ impl Connections {
     }
 }
 
-impl Counted {
-    fn since(&self, before: &Counted) -> ConnectionEvents {
+impl CountedConnection {
+    fn since(&self, before: &CountedConnection) -> ConnectionEvents {
         let since = |(name, now): (&Cow<'static, str>, &u64)| {
             let events = counted_since(*now, before.events.get(name).copied());
             (events > 0.0).then(|| (name.clone(), events))

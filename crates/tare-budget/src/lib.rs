@@ -13,10 +13,11 @@
 //! use std::time::Duration;
 //!
 //! use tare_budget::board::Switched;
-//! use tare_budget::{Governor, Kind, Level, Look, Prices, Provider, Rules, Statements, Switch};
+//! use tare_budget::{Governor, GovernorRules, GovernorSample, Kind, Level};
+//! use tare_budget::{PricedProvider, Prices, StatementSumsRule, Switch};
 //!
-//! let rules = Rules { budget: 0.01, budget_p95: None, statements: Statements::Kept };
-//! let prices = Prices::shipped(Provider::Tare)?;
+//! let rules = GovernorRules { budget: 0.01, budget_p95: None, statements: StatementSumsRule::Kept };
+//! let prices = Prices::shipped(PricedProvider::Tare)?;
 //! let name = "wait/synch/mutex/sql/LOCK_table_cache".to_owned();
 //! let board = [Switch {
 //!     name: name.clone(),
@@ -25,11 +26,11 @@
 //!     present: Level::Exact,
 //!     held: None,
 //! }];
-//! let sample = Look {
+//! let sample = GovernorSample {
 //!     now: Duration::from_secs(5),
 //!     cpu: 1e9,
 //!     events: [(name.clone(), 1e7)].into(),
-//!     ..Look::default()
+//!     ..GovernorSample::default()
 //! };
 //! let decision = Governor::new(rules, prices).look(&board, &sample);
 //! assert!(decision.account.share().ns > 0.01);
@@ -49,13 +50,15 @@ pub mod price;
 mod uncounted;
 mod work;
 
-pub use account::{CostAccount, CostShare, Entry};
+pub use account::{CostAccount, CostShare, InstrumentEvents};
 pub use board::{Board, Held, Move, Switch};
 pub use budget::Budget;
 pub use connection::{ConnectionEvents, Connections, counted_since};
 pub use governor::sampling::{Resampled, SampleChance};
-pub use governor::{Decision, Governor, Look, Rules, Statements, choice, may_sleep, sampling};
-pub use kind::{Family, Kind, Level, handler, is_beginning, worth};
-pub use price::{Cost, PriceError, Prices, Provider};
+pub use governor::{
+    Decision, Governor, GovernorRules, GovernorSample, StatementSumsRule, choice, may_sleep, sampling,
+};
+pub use kind::{HistoryFamily, Kind, Level, handler, is_beginning, worth};
+pub use price::{Cost, PriceError, PricedProvider, Prices};
 pub use uncounted::{Done, Uncounted, WRITES, is_uncounted};
 pub use work::Work;

@@ -48,7 +48,7 @@ impl Cost {
 /// The Performance Schema whose events have these costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Provider {
+pub enum PricedProvider {
     /// Tare.
     Tare,
     /// MariaDB's own Performance Schema.
@@ -60,9 +60,9 @@ pub enum Provider {
 /// Origin of a price file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Origin {
+pub struct PriceOrigin {
     /// The Performance Schema measured.
-    pub provider: Provider,
+    pub provider: PricedProvider,
     /// The server it was measured with.
     pub server: String,
     /// The machine it was measured on.
@@ -106,16 +106,16 @@ impl Distance {
 /// Cost of a connection besides its events: setting up before the first one, adding up after the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Connecting {
+pub struct ConnectionCost {
     /// Cost while everything is off.
     pub off: Cost,
     /// Cost while everything is on.
     pub on: Cost,
 }
 
-impl Connecting {
+impl ConnectionCost {
     /// No cost.
-    pub const NOTHING: Connecting = Connecting { off: Cost::NOTHING, on: Cost::NOTHING };
+    pub const NOTHING: ConnectionCost = ConnectionCost { off: Cost::NOTHING, on: Cost::NOTHING };
 
     /// Returns the cost while this part of its instruments is on.
     #[must_use]
@@ -152,11 +152,11 @@ const MOST: f64 = 4.0;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prices {
     /// Origin of the price file.
-    pub origin: Origin,
+    pub origin: PriceOrigin,
     /// Dependence on the distance between events; `None`: there is none.
     pub distance: Option<Distance>,
     /// Cost of a connection besides its events.
-    pub connection: Connecting,
+    pub connection: ConnectionCost,
     /// Time of a run of [`Work`](crate::Work) on the machine of these costs, in nanoseconds; `None`: unknown.
     pub work_ns: Option<f64>,
     /// Factor by which the machine of these costs is slower than the one measured; `None`: unknown.
@@ -207,16 +207,16 @@ pub enum PriceError {
     },
 }
 
-type Table = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Cost>>>;
+type PriceTable = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Cost>>>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    origin: Origin,
+struct PriceFile {
+    origin: PriceOrigin,
     distance: Option<Spanned<Distance>>,
-    connection: Option<Spanned<Connecting>>,
+    connection: Option<Spanned<ConnectionCost>>,
     work: Option<Spanned<MeasuredMachine>>,
-    price: Table,
+    price: PriceTable,
 }
 
 impl Prices {
@@ -227,7 +227,7 @@ impl Prices {
     /// Returns a [`PriceError`] with line and key.
     pub fn read(text: &str) -> Result<Prices, PriceError> {
         let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
-        let file: File = toml::from_str(text).map_err(|error| PriceError::Shape {
+        let file: PriceFile = toml::from_str(text).map_err(|error| PriceError::Shape {
             line: line(error.span().map_or(0, |span| span.start)),
             why: error.message().to_owned(),
         })?;
@@ -273,7 +273,7 @@ impl Prices {
             None => Ok(Prices {
                 origin: file.origin,
                 distance: file.distance.map(Spanned::into_inner),
-                connection: file.connection.map_or(Connecting::NOTHING, Spanned::into_inner),
+                connection: file.connection.map_or(ConnectionCost::NOTHING, Spanned::into_inner),
                 work_ns: file.work.map(|it| it.into_inner().ns),
                 machine: None,
                 chosen: 1.0,
@@ -287,9 +287,9 @@ impl Prices {
     /// # Examples
     ///
     /// ```
-    /// use tare_budget::{Kind, Level, Prices, Provider};
+    /// use tare_budget::{Kind, Level, PricedProvider, Prices};
     ///
-    /// let prices = Prices::shipped(Provider::Tare)?;
+    /// let prices = Prices::shipped(PricedProvider::Tare)?;
     /// let mutex = |level| prices.cost(Kind::Mutex, level).ns;
     /// assert!(mutex(Level::Off) <= mutex(Level::Sums) && mutex(Level::Sums) <= mutex(Level::Exact));
     /// # Ok::<(), tare_budget::PriceError>(())
@@ -298,11 +298,11 @@ impl Prices {
     /// # Errors
     ///
     /// Never fails: a test reads all of them.
-    pub fn shipped(provider: Provider) -> Result<Prices, PriceError> {
+    pub fn shipped(provider: PricedProvider) -> Result<Prices, PriceError> {
         Prices::read(match provider {
-            Provider::Tare => include_str!("../prices/tare.toml"),
-            Provider::MariaDb => include_str!("../prices/mariadb.toml"),
-            Provider::MySql => include_str!("../prices/mysql.toml"),
+            PricedProvider::Tare => include_str!("../prices/tare.toml"),
+            PricedProvider::MariaDb => include_str!("../prices/mariadb.toml"),
+            PricedProvider::MySql => include_str!("../prices/mysql.toml"),
         })
     }
 
@@ -331,8 +331,8 @@ impl Prices {
         let Some((there, now)) = known else { return here };
         let factor = (now / there).clamp(1.0 / MOST, MOST);
         here.multiply(factor);
-        let Connecting { off, on } = self.connection;
-        here.connection = Connecting { off: off.times(factor), on: on.times(factor) };
+        let ConnectionCost { off, on } = self.connection;
+        here.connection = ConnectionCost { off: off.times(factor), on: on.times(factor) };
         // The same distance takes so much longer here.
         here.distance = self.distance.map(|it| Distance { ns: it.ns * factor, ..it });
         here.work_ns = self.work_ns.map(|it| it * factor);

@@ -2,7 +2,7 @@
 //! reported. Tables count rows of table I/O, but the cost is that of the waits in which rows are read.
 
 use crate::board::Board;
-use crate::governor::Look;
+use crate::governor::GovernorSample;
 use crate::kind::{Kind, Level, handler};
 
 /// The instrument of metadata locks.
@@ -54,7 +54,7 @@ impl Default for Uncounted {
 
 impl Uncounted {
     /// Adds to a sample what is on the board and not counted.
-    pub fn complete(&mut self, look: &mut Look, board: &Board, done: Done) {
+    pub fn complete(&mut self, look: &mut GovernorSample, board: &Board, done: Done) {
         let is_on = |name: &str| board.iter().any(|it| it.name == name && it.present > Level::Off);
         self.add_locks(look, is_on, done.writes.unwrap_or(0.0));
         if let Some(calls) = done.calls {
@@ -65,7 +65,7 @@ impl Uncounted {
     /// Adds metadata locks. A transaction takes at least one, and a statement outside of one is a transaction
     /// of its own. Locks of each connection are known while transactions are counted; each connection is
     /// assumed to write as much as the average.
-    fn add_locks(&mut self, look: &mut Look, is_on: impl Fn(&str) -> bool, writes: f64) {
+    fn add_locks(&mut self, look: &mut GovernorSample, is_on: impl Fn(&str) -> bool, writes: f64) {
         let transactions = look.events.get(TRANSACTIONS).copied().unwrap_or(0.0);
         if is_on(TRANSACTIONS) && look.statements > 0.0 {
             self.transactions_per_statement = transactions / look.statements;
@@ -85,7 +85,7 @@ impl Uncounted {
 }
 
 /// Replaces rows by waits. The waits per row of each connection are those of all.
-fn count_waits(look: &mut Look, calls: f64) {
+fn count_waits(look: &mut GovernorSample, calls: f64) {
     let is_table_io = |name: &str| Kind::of(name) == Some(Kind::TableIo);
     let rows: f64 = look.events.iter().filter(|(name, _)| is_table_io(name)).map(|(_, rows)| rows).sum();
     let waits_per_row = if rows > 0.0 { handler::waits(rows, calls) / rows } else { 1.0 };
@@ -125,7 +125,7 @@ mod tests {
         let mut uncounted = Uncounted::default();
         let mut locks = |transactions: f64, on: &[&str]| {
             let events = BTreeMap::from([(TRANSACTIONS.to_owned(), transactions)]);
-            let mut look = Look { events, statements: 100.0, ..Look::default() };
+            let mut look = GovernorSample { events, statements: 100.0, ..GovernorSample::default() };
             uncounted.complete(&mut look, &board(on), Done::default());
             look.events.get(LOCKS).copied()
         };
@@ -142,7 +142,7 @@ mod tests {
             ConnectionEvents { cpu: 1.0, events }
         };
         let connections = vec![of(&[(TRANSACTIONS, 7.0)]), of(&[("idle", 3.0)])];
-        let mut look = Look { connections, ..Look::default() };
+        let mut look = GovernorSample { connections, ..GovernorSample::default() };
         Uncounted::default().complete(&mut look, &board(&[LOCKS, TRANSACTIONS]), Done::default());
         assert_eq!(look.connections, [of(&[(TRANSACTIONS, 7.0), (LOCKS, 7.0)]), of(&[("idle", 3.0)])]);
     }
@@ -152,8 +152,12 @@ mod tests {
         let locks = |transactions: f64, writes: f64| {
             let events = BTreeMap::from([(TRANSACTIONS.to_owned(), transactions)]);
             let connection = ConnectionEvents { cpu: 1.0, events: vec![(TRANSACTIONS.into(), 2.0)] };
-            let mut look =
-                Look { events, statements: 100.0, connections: vec![connection], ..Look::default() };
+            let mut look = GovernorSample {
+                events,
+                statements: 100.0,
+                connections: vec![connection],
+                ..GovernorSample::default()
+            };
             let done = Done { writes: Some(writes), ..Done::default() };
             Uncounted::default().complete(&mut look, &board(&[LOCKS, TRANSACTIONS]), done);
             (look.events[LOCKS], look.connections[0].events[1].1)
@@ -169,7 +173,11 @@ mod tests {
             let connection =
                 ConnectionEvents { cpu: 1.0, events: vec![(ROWS.into(), 50.0), ("idle".into(), 7.0)] };
             let events = [(ROWS, rows), ("idle", 9.0)].map(|(name, count)| (name.to_owned(), count));
-            let mut look = Look { events: events.into(), connections: vec![connection], ..Look::default() };
+            let mut look = GovernorSample {
+                events: events.into(),
+                connections: vec![connection],
+                ..GovernorSample::default()
+            };
             Uncounted::default().complete(&mut look, &[], Done { calls, ..Done::default() });
             let of_connection = &look.connections[0].events;
             assert_eq!((look.events["idle"], of_connection[1].1), (9.0, 7.0));

@@ -17,12 +17,12 @@ const ROUNDS: u64 = 2048;
 /// them.
 const RUNS: usize = 3;
 
-type Line = [u64; 8];
-type Stretch = fn(u64, &mut Line) -> u64;
+type CacheLine = [u64; 8];
+type WorkFn = fn(u64, &mut CacheLine) -> u64;
 
 /// The work and its data.
 pub struct Work {
-    lines: Box<[Line]>,
+    lines: Box<[CacheLine]>,
     state: u64,
 }
 
@@ -81,7 +81,7 @@ fn place_of_line(state: u64) -> usize {
 /// Executes some forty instructions on three lines of code. Each `N` makes a separate function.
 #[inline(never)]
 #[allow(clippy::cast_possible_truncation)] // remainders
-fn stretch<const N: u64>(state: u64, line: &mut Line) -> u64 {
+fn stretch<const N: u64>(state: u64, line: &mut CacheLine) -> u64 {
     let odd = N.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let [read, write] = [(N % 8) as usize, ((N + 5) % 8) as usize];
     let mut a = (state ^ odd).wrapping_mul(odd) ^ line[read];
@@ -130,7 +130,7 @@ macro_rules! sixty_four {
     };
 }
 
-static CODE: [[[Stretch; SIDE]; SIDE]; SIDE] = [
+static CODE: [[[WorkFn; SIDE]; SIDE]; SIDE] = [
     sixty_four!(0),
     sixty_four!(64),
     sixty_four!(128),

@@ -5,7 +5,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use tare_budget::board::Switched;
-use tare_budget::{Cost, CostAccount, Entry, Governor, Kind, Level, Look, Prices, Rules, Statements, Switch};
+use tare_budget::{
+    Cost, CostAccount, Governor, GovernorRules, GovernorSample, InstrumentEvents, Kind, Level, Prices,
+    StatementSumsRule, Switch,
+};
 
 /// A connection costs a microsecond with everything off, and 11 with everything on. Events cost nothing.
 fn prices() -> Prices {
@@ -19,14 +22,15 @@ fn prices() -> Prices {
     Prices::read(&text).expect("right")
 }
 
-fn entry(name: &str, level: Level, events: f64) -> Entry {
-    Entry { name: name.to_owned(), kind: Kind::Mutex, level, recording: None, events }
+fn entry(name: &str, level: Level, events: f64) -> InstrumentEvents {
+    InstrumentEvents { name: name.to_owned(), kind: Kind::Mutex, level, recording: None, events }
 }
 
 #[test]
 fn what_is_on_has_its_part_of_each_connection() {
-    let account =
-        |entries: &[Entry], connected| CostAccount::of(&prices(), entries.to_vec(), connected, 1e9, 0.0);
+    let account = |entries: &[InstrumentEvents], connected| {
+        CostAccount::of(&prices(), entries.to_vec(), connected, 1e9, 0.0)
+    };
     // One that every connection has events of is on, one is off, and one that is on a quarter of them has.
     let entries =
         [entry("a", Level::Sums, 200.0), entry("b", Level::Off, 100.0), entry("c", Level::Sums, 25.0)];
@@ -50,17 +54,19 @@ fn decided(budget: f64) -> (Vec<(String, Level)>, f64, bool) {
     };
     let board = names.map(switch);
     let events: BTreeMap<String, f64> = names.map(|(name, _)| (name.to_owned(), 3000.0)).into();
-    let look = Look {
+    let look = GovernorSample {
         now: Duration::from_secs(5),
         cpu: 1e9,
         connected: 1000.0,
         statements: 3000.0,
         events,
-        ..Look::default()
+        ..GovernorSample::default()
     };
-    let decision =
-        Governor::new(Rules { budget, budget_p95: None, statements: Statements::ByWorth }, prices())
-            .look(&board, &look);
+    let decision = Governor::new(
+        GovernorRules { budget, budget_p95: None, statements: StatementSumsRule::ByWorth },
+        prices(),
+    )
+    .look(&board, &look);
     assert!(
         (decision.account.share().ns - 0.011).abs() < 1e-9,
         "a thousand times 11 microseconds of a second"

@@ -5,7 +5,7 @@ mod common;
 use common::{Load, Server};
 use tare_budget::board::{Switched, left};
 use tare_budget::governor::CUT_TO;
-use tare_budget::{Kind, Level, Provider, Switch, worth};
+use tare_budget::{Kind, Level, PricedProvider, Switch, worth};
 
 /// How a kind's events are recorded.
 fn recording(board: &[Switch], kind: Kind) -> Option<Level> {
@@ -98,12 +98,12 @@ fn by_order(server: &Server, load: &Load, limit: f64) -> Vec<Switch> {
 #[test]
 fn what_is_left_is_worth_no_less_than_by_a_greedy_choice() {
     let cases = [
-        (Provider::MySql, Load::mysql_point_select()),
-        (Provider::MySql, Load::mysql_read_only()),
-        (Provider::MariaDb, Load::mariadb_point_select()),
-        (Provider::MariaDb, Load::mariadb_read_only()),
-        (Provider::Tare, Load::mariadb_point_select()),
-        (Provider::Tare, Load::mariadb_read_only()),
+        (PricedProvider::MySql, Load::mysql_point_select()),
+        (PricedProvider::MySql, Load::mysql_read_only()),
+        (PricedProvider::MariaDb, Load::mariadb_point_select()),
+        (PricedProvider::MariaDb, Load::mariadb_read_only()),
+        (PricedProvider::Tare, Load::mariadb_point_select()),
+        (PricedProvider::Tare, Load::mariadb_read_only()),
     ];
     let mut better = 0;
     for (provider, load) in &cases {
@@ -133,7 +133,7 @@ fn what_is_left_is_worth_no_less_than_by_a_greedy_choice() {
 #[test]
 fn what_is_worth_more_stays_longer() {
     let load = Load::mysql_point_select();
-    let mut server = Server::new(Provider::MySql, &[&load]);
+    let mut server = Server::new(PricedProvider::MySql, &[&load]);
     let mut governor = server.governor(0.1);
     server.step(&mut governor, &[&load]);
     assert_eq!(server.level("statement/sql/select"), Level::Sums);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{Load, Server};
 use tare_budget::board::Why;
-use tare_budget::{Cost, Governor, Held, Level, Prices, Provider, Switch};
+use tare_budget::{Cost, Governor, Held, Level, PricedProvider, Prices, Switch};
 
 /// The most changes of one switch within a minute.
 fn most_in_a_minute(changes: &BTreeMap<String, Vec<Duration>>) -> usize {
@@ -33,7 +33,7 @@ struct LoadCourse {
 }
 
 /// Two loads, 30 seconds each, by turns; asserts on changes.
-fn alternate(provider: Provider, loads: [&Load; 2], budget: f64, every: usize) -> LoadCourse {
+fn alternate(provider: PricedProvider, loads: [&Load; 2], budget: f64, every: usize) -> LoadCourse {
     let mut server = Server::new(provider, &loads);
     let mut governor = server.governor(budget);
     let seconds: Vec<&Load> = (0..1200).map(|second| loads[second / 30 % 2]).collect();
@@ -59,9 +59,9 @@ fn alternate(provider: Provider, loads: [&Load; 2], budget: f64, every: usize) -
 #[test]
 fn one_look_after_a_change_of_load_the_budget_is_kept() {
     let cases = [
-        (Provider::MySql, Load::mysql_point_select()),
-        (Provider::MariaDb, Load::mariadb_point_select()),
-        (Provider::Tare, Load::mariadb_point_select()),
+        (PricedProvider::MySql, Load::mysql_point_select()),
+        (PricedProvider::MariaDb, Load::mariadb_point_select()),
+        (PricedProvider::Tare, Load::mariadb_point_select()),
     ];
     let mut kept = 0;
     for (provider, selects) in &cases {
@@ -84,10 +84,10 @@ fn one_look_after_a_change_of_load_the_budget_is_kept() {
 #[test]
 fn a_budget_is_kept_for_hours() {
     let cases = [
-        (Provider::MySql, Load::mysql_point_select()),
-        (Provider::MySql, Load::mysql_read_only()),
-        (Provider::MariaDb, Load::mariadb_point_select()),
-        (Provider::MariaDb, Load::mariadb_read_only()),
+        (PricedProvider::MySql, Load::mysql_point_select()),
+        (PricedProvider::MySql, Load::mysql_read_only()),
+        (PricedProvider::MariaDb, Load::mariadb_point_select()),
+        (PricedProvider::MariaDb, Load::mariadb_read_only()),
     ];
     for (provider, load) in cases {
         // All that is off costs two thirds of it.
@@ -118,7 +118,7 @@ fn what_has_become_rare_comes_back_after_an_hour() {
     let is_rare = |name: &str| name.starts_with("wait/synch/mutex/");
     let mut rarely = often.clone();
     rarely.events.iter_mut().filter(|(name, _)| is_rare(name)).for_each(|(_, count)| *count /= 1000.0);
-    let mut server = Server::new(Provider::MySql, &[&often]);
+    let mut server = Server::new(PricedProvider::MySql, &[&often]);
     let mut governor = server.governor(0.03);
     let off = |server: &Server| {
         let is_off = |it: &&Switch| is_rare(&it.name) && it.present == Level::Off;
@@ -133,7 +133,7 @@ fn what_has_become_rare_comes_back_after_an_hour() {
 #[test]
 fn what_a_load_leaves_room_for_comes_back_under_it() {
     let (selects, sorts) = (Load::mysql_point_select(), Load::sorts());
-    let mut server = Server::new(Provider::MySql, &[&selects, &sorts]);
+    let mut server = Server::new(PricedProvider::MySql, &[&selects, &sorts]);
     let mut governor = server.governor(0.03);
     let mutex = "wait/synch/mutex/innodb/trx_mutex";
     server.step(&mut governor, &[&selects; 5]);
@@ -151,7 +151,7 @@ fn what_a_load_leaves_room_for_comes_back_under_it() {
 fn a_load_that_trembles_moves_nothing_after_the_first_minutes() {
     let mut random = fastrand::Rng::with_seed(1);
     let steady = Load::mysql_read_only();
-    let mut server = Server::new(Provider::MySql, &[&steady]);
+    let mut server = Server::new(PricedProvider::MySql, &[&steady]);
     let mut governor = server.governor(0.05);
     let mut late = vec![];
     for nth in 0..100 {
@@ -168,7 +168,7 @@ fn a_load_that_trembles_moves_nothing_after_the_first_minutes() {
 #[test]
 fn what_a_person_has_set_stays_and_is_named_when_the_budget_cannot_be_kept() {
     let load = Load::mysql_point_select();
-    let mut server = Server::new(Provider::MySql, &[&load]);
+    let mut server = Server::new(PricedProvider::MySql, &[&load]);
     for it in server.board.iter_mut().filter(|it| it.name.starts_with("wait/synch/mutex/")) {
         it.held = Some(Held::Person);
     }
@@ -183,7 +183,7 @@ fn what_a_person_has_set_stays_and_is_named_when_the_budget_cannot_be_kept() {
 #[test]
 fn nothing_is_decided_about_a_server_that_did_nothing() {
     let load = Load::sorts();
-    let mut server = Server::new(Provider::MySql, &[&load]);
+    let mut server = Server::new(PricedProvider::MySql, &[&load]);
     let mut governor: Governor = server.governor(0.01);
     let before: Vec<Switch> = server.board.clone();
     let decision = server.step(&mut governor, &[]);
@@ -195,8 +195,8 @@ fn nothing_is_decided_about_a_server_that_did_nothing() {
 #[test]
 fn prices_stay_while_the_load_stays() {
     let steady = Load::mariadb_point_select();
-    let mut server = Server::new(Provider::Tare, &[&steady]);
-    let prices = Prices::shipped(Provider::Tare).expect("it can be read");
+    let mut server = Server::new(PricedProvider::Tare, &[&steady]);
+    let prices = Prices::shipped(PricedProvider::Tare).expect("it can be read");
     assert!(prices.distance.is_some());
     server.prices = prices.clone();
     let mut governor = server.governor(0.03);

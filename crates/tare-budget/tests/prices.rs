@@ -1,7 +1,7 @@
 //! Price files: those that ship, and what is said of one that is wrong.
 
 use tare_budget::account::distance;
-use tare_budget::{Cost, Kind, Level, PriceError, Prices, Provider};
+use tare_budget::{Cost, Kind, Level, PriceError, PricedProvider, Prices};
 
 const HEAD: &str =
     "[origin]\nprovider = \"mysql\"\nserver = \"s\"\nmachine = \"m\"\nmeasured = true\nhow = \"h\"\n";
@@ -17,7 +17,7 @@ fn file(kind: Kind, text: &str) -> String {
 
 #[test]
 fn those_that_ship_are_whole_and_say_what_they_are() {
-    for provider in [Provider::Tare, Provider::MariaDb, Provider::MySql] {
+    for provider in [PricedProvider::Tare, PricedProvider::MariaDb, PricedProvider::MySql] {
         let prices = Prices::shipped(provider).expect("it can be read");
         assert_eq!(prices.origin.provider, provider);
         for kind in Kind::ALL {
@@ -44,7 +44,7 @@ fn a_level_without_a_price_takes_the_next_higher_or_else_the_highest() {
 /// that is.
 #[test]
 fn what_is_sampled_costs_what_follows_from_the_other_levels() {
-    let prices = Prices::shipped(Provider::Tare).expect("it can be read");
+    let prices = Prices::shipped(PricedProvider::Tare).expect("it can be read");
     let at = |kind, level, weight: f64| prices.choosing(1.0 / weight).cost(kind, level).ns;
     for kind in Kind::ALL {
         let [unchosen, lean] = [kind.unchosen(), Level::Lean].map(|level| prices.cost(kind, level).ns);

@@ -9,7 +9,8 @@ use common::{Load, Server};
 use tare_budget::board::Switched;
 use tare_budget::sampling::LEAST_RATE;
 use tare_budget::{
-    Decision, Kind, Level, Look, Move, Provider, Resampled, Rules, SampleChance, Statements, Switch,
+    Decision, GovernorRules, GovernorSample, Kind, Level, Move, PricedProvider, Resampled, SampleChance,
+    StatementSumsRule, Switch,
 };
 
 const MOST: f64 = 1000.0;
@@ -24,8 +25,8 @@ struct Sampled {
 }
 
 impl Sampled {
-    fn new(loads: &[&Load], rules: Rules) -> Sampled {
-        let mut server = Server::new(Provider::Tare, loads);
+    fn new(loads: &[&Load], rules: GovernorRules) -> Sampled {
+        let mut server = Server::new(PricedProvider::Tare, loads);
         for it in &mut server.board {
             it.levels.retain(|level| *level < Level::Lean);
             if !matches!(it.of, Switched::Instrument(Kind::Memory | Kind::Error)) {
@@ -48,7 +49,7 @@ impl Sampled {
         self.decide(&look)
     }
 
-    fn decide(&mut self, look: &Look) -> Decision {
+    fn decide(&mut self, look: &GovernorSample) -> Decision {
         let decision = self.server.decide(&mut self.governor, look);
         if let Some(it) = decision.resampled {
             assert_eq!(it.from, self.rate);
@@ -86,8 +87,8 @@ impl HighestRates for Switch {
     }
 }
 
-fn kept(budget: f64) -> Rules {
-    Rules { budget, budget_p95: None, statements: Statements::Kept }
+fn kept(budget: f64) -> GovernorRules {
+    GovernorRules { budget, budget_p95: None, statements: StatementSumsRule::Kept }
 }
 
 fn loads() -> [Load; 4] {
@@ -198,7 +199,7 @@ fn the_rate_rises_again_when_there_is_room_and_once_a_minute_at_most() {
 #[test]
 fn connections_that_are_slowed_lower_the_rate_too() {
     let (loop_, scan) = (Load::procedure(), Load::sorts());
-    let rules = Rules { budget: 1e9, budget_p95: Some(0.2), statements: Statements::Kept };
+    let rules = GovernorRules { budget: 1e9, budget_p95: Some(0.2), statements: StatementSumsRule::Kept };
     let mut server = Sampled::new(&[&loop_, &scan], rules);
     let decide = |server: &mut Sampled| {
         let mut look = server.server.look_at(&[(1.0, &loop_), (1.0, &scan)]);
@@ -222,7 +223,8 @@ fn connections_that_are_slowed_lower_the_rate_too() {
 #[test]
 fn strict_rules_give_up_statements_by_worth() {
     let load = Load::mariadb_point_select();
-    let mut server = Sampled::new(&[&load], Rules { statements: Statements::ByWorth, ..kept(0.01) });
+    let mut server =
+        Sampled::new(&[&load], GovernorRules { statements: StatementSumsRule::ByWorth, ..kept(0.01) });
     (0..10).for_each(|_| drop(server.step(&load, 2.0)));
     let is_off = |it: &&Switch| it.name.starts_with("statement/") && it.present == Level::Off;
     assert!(server.server.board.iter().any(|it| is_off(&it)));
@@ -232,17 +234,18 @@ fn strict_rules_give_up_statements_by_worth() {
 #[test]
 fn beside_a_built_in_statements_go_last() {
     let loads = [
-        (Provider::MySql, Load::mysql_point_select()),
-        (Provider::MariaDb, Load::mariadb_point_select()),
-        (Provider::MariaDb, Load::mariadb_read_only()),
+        (PricedProvider::MySql, Load::mysql_point_select()),
+        (PricedProvider::MariaDb, Load::mariadb_point_select()),
+        (PricedProvider::MariaDb, Load::mariadb_read_only()),
     ];
     let (mut given_up, mut stayed) = (0, 0);
     for (provider, load) in &loads {
         for budget in [0.005, 0.02, 0.05, 0.1, 0.2, 0.4] {
             let mut server = Server::new(*provider, &[load]);
-            let rules = |statements| Rules { budget, budget_p95: None, statements };
-            let decision = server.clone().step(&mut server.governor_of(rules(Statements::Kept)), &[load; 5]);
-            let mut governor = server.governor_of(rules(Statements::Last));
+            let rules = |statements| GovernorRules { budget, budget_p95: None, statements };
+            let decision =
+                server.clone().step(&mut server.governor_of(rules(StatementSumsRule::Kept)), &[load; 5]);
+            let mut governor = server.governor_of(rules(StatementSumsRule::Last));
             server.step(&mut governor, &[load; 5]);
             let is_kept = |it: &Switch| {
                 let is =

@@ -7,13 +7,17 @@ use std::time::Duration;
 
 use common::{Load, Server};
 use tare_budget::board::{Why, left};
-use tare_budget::{Governor, Held, Level, Provider, Rules, Statements};
+use tare_budget::{Governor, GovernorRules, Held, Level, PricedProvider, StatementSumsRule};
 
-const PROVIDERS: [Provider; 3] = [Provider::Tare, Provider::MariaDb, Provider::MySql];
+const PROVIDERS: [PricedProvider; 3] = [PricedProvider::Tare, PricedProvider::MariaDb, PricedProvider::MySql];
 const SET: &str = "statement/sp/set";
 
 fn governor(server: &Server, budget: f64, budget_p95: f64) -> Governor {
-    server.governor_of(Rules { budget, budget_p95: Some(budget_p95), statements: Statements::ByWorth })
+    server.governor_of(GovernorRules {
+        budget,
+        budget_p95: Some(budget_p95),
+        statements: StatementSumsRule::ByWorth,
+    })
 }
 
 /// A server that sorts, and one connection of it that runs a loop for a part of the time.
@@ -52,7 +56,7 @@ fn a_loop_that_the_budget_of_all_hardly_sees_is_within_that_of_connections() {
 
 #[test]
 fn what_a_twentieth_of_the_time_is_slowed_by_is_beyond_the_percentile() {
-    let mut server = Server::new(Provider::Tare, &[&Load::sorts(), &Load::procedure()]);
+    let mut server = Server::new(PricedProvider::Tare, &[&Load::sorts(), &Load::procedure()]);
     let before = server.board.clone();
     let mut governor = governor(&server, 1.0, 0.05);
     let decision = beside(&mut server, &mut governor, 0.04);
@@ -63,7 +67,8 @@ fn what_a_twentieth_of_the_time_is_slowed_by_is_beyond_the_percentile() {
 #[test]
 fn both_budgets_are_kept_and_no_more_is_lost_than_by_each_alone_together() {
     let worth = |budget: f64, budget_p95: f64| {
-        let mut server = Server::new(Provider::MySql, &[&Load::mysql_point_select(), &Load::procedure()]);
+        let mut server =
+            Server::new(PricedProvider::MySql, &[&Load::mysql_point_select(), &Load::procedure()]);
         let mut governor = governor(&server, budget, budget_p95);
         let (selects, procedure) = (Load::mysql_point_select(), Load::procedure());
         let step = |server: &mut Server, governor: &mut Governor| {
@@ -112,7 +117,7 @@ fn what_a_loop_took_comes_back_when_it_has_ended_and_nothing_flaps() {
 
 #[test]
 fn a_budget_of_connections_that_cannot_be_kept_is_said_to_be_so() {
-    let mut server = Server::new(Provider::MariaDb, &[&Load::sorts(), &Load::procedure()]);
+    let mut server = Server::new(PricedProvider::MariaDb, &[&Load::sorts(), &Load::procedure()]);
     server.board.iter_mut().filter(|it| it.name == SET).for_each(|it| it.held = Some(Held::Person));
     let mut governor = governor(&server, 1.0, 0.01);
     let decision = beside(&mut server, &mut governor, 0.5);
@@ -122,7 +127,7 @@ fn a_budget_of_connections_that_cannot_be_kept_is_said_to_be_so() {
 
 #[test]
 fn what_does_not_help_a_budget_that_cannot_be_kept_stays() {
-    let mut server = Server::new(Provider::Tare, &[&Load::sorts(), &Load::procedure()]);
+    let mut server = Server::new(PricedProvider::Tare, &[&Load::sorts(), &Load::procedure()]);
     for it in server.board.iter_mut().filter(|it| it.name.starts_with("statement/sp/")) {
         it.held = Some(Held::Person);
     }
@@ -142,7 +147,7 @@ fn what_does_not_help_a_budget_that_cannot_be_kept_stays() {
 #[test]
 fn a_look_that_knows_of_no_connection_brings_nothing_back() {
     let (sorts, procedure) = (Load::sorts(), Load::procedure());
-    let mut server = Server::new(Provider::Tare, &[&sorts, &procedure]);
+    let mut server = Server::new(PricedProvider::Tare, &[&sorts, &procedure]);
     let mut governor = governor(&server, 0.2, 0.05);
     beside(&mut server, &mut governor, 0.1);
     let cut = server.level(SET);
@@ -162,7 +167,7 @@ fn what_was_cut_for_several_connections_in_one_look_stays_cut() {
     let mutex = "wait/synch/mutex/innodb/trx_mutex";
     let locks = Load { statements: 200.0, events: [(mutex.to_owned(), 30e6)].into() };
     let (sorts, procedure) = (Load::sorts(), Load::procedure());
-    let mut server = Server::new(Provider::Tare, &[&sorts, &procedure, &locks]);
+    let mut server = Server::new(PricedProvider::Tare, &[&sorts, &procedure, &locks]);
     let mut governor = governor(&server, 1.0, 0.05);
     for nth in 0..60 {
         let look = server.look_at(&[(4.0, &sorts), (0.5, &procedure), (0.5, &locks)]);

@@ -177,21 +177,21 @@ pub fn sentence(error: &mysql::Error) -> String {
 
 /// An error of the client library that is displayed as a [`sentence`].
 #[derive(Debug)]
-pub struct Told(pub mysql::Error);
+pub struct ClientError(pub mysql::Error);
 
-impl From<mysql::Error> for Told {
-    fn from(error: mysql::Error) -> Told {
-        Told(error)
+impl From<mysql::Error> for ClientError {
+    fn from(error: mysql::Error) -> ClientError {
+        ClientError(error)
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&sentence(&self.0))
     }
 }
 
-impl std::error::Error for Told {}
+impl std::error::Error for ClientError {}
 
 #[cfg(test)]
 mod tests {
@@ -221,7 +221,7 @@ mod tests {
             mysql::UrlError::BadUrl.into(),
             mysql::Error::FromValueError(mysql::Value::NULL),
         ] {
-            let said = Told(error).to_string();
+            let said = ClientError(error).to_string();
             assert!(!said.contains('{') && !said.contains("Error"), "{said}");
         }
     }

@@ -1,9 +1,9 @@
 //! Finds a server and an account on it the way every MySQL and MariaDB client does.
 //!
-//! [`Said`] holds what one source says of a server: the command line, an address (`mysql://…`) or the option
-//! files ([`option_file`]). The first source wins, value by value; [`Server`] is the result.
-//! [`Server::connect`] connects to it, encrypted if requested, and explains a failure in a sentence
-//! ([`Error`]).
+//! [`ServerOptions`] holds what one source says of a server: the command line, an address (`mysql://…`) or
+//! the option files ([`option_file`]). The first source wins, value by value; [`ServerAccount`] is the
+//! result. [`ServerAccount::connect`] connects to it, encrypted if requested, and explains a failure in a
+//! sentence ([`Error`]).
 
 mod dsn;
 mod error;
@@ -17,9 +17,9 @@ mod tls;
 mod tunnel;
 
 pub use dsn::{Dsn, WrongDsn, hide};
-pub use error::{Error, Told, is_connecting, sentence};
+pub use error::{ClientError, Error, is_connecting, sentence};
 pub use listener::listener;
-pub use said::{Ask, Said, Wrong};
+pub use said::{PasswordOption, RejectedValue, ServerOptions};
 pub use secret::Secret;
-pub use server::{Manner, Place, Server};
+pub use server::{Manner, ServerAccount, ServerLocation};
 pub use tls::{Mode, Tls};

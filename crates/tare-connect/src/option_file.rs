@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tare_words::option_line;
 
-use crate::{Said, Wrong};
+use crate::{RejectedValue, ServerOptions};
 
 /// The groups that every client reads.
 const CLIENT: [&str; 3] = ["client", "client-server", "client-mariadb"];
@@ -25,7 +25,7 @@ const DEEPEST: usize = 10;
 
 /// An option line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct OptionLine {
     /// The group the option is in.
     pub group: String,
     /// The option's name, in lower case and with `-`.
@@ -36,7 +36,7 @@ pub struct Entry {
 
 /// The choice of files to read.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct OptionFileChoice {
     /// The only file to read, if set.
     pub only: Option<PathBuf>,
     /// A file to read after the machine's files and before the user's.
@@ -52,9 +52,9 @@ pub struct Choice {
 #[derive(Debug, Default)]
 pub struct Found {
     /// Options of files that the user chose; the later file wins.
-    pub chosen: Said,
+    pub chosen: ServerOptions,
     /// Options of the machine's files.
-    pub machine: Said,
+    pub machine: ServerOptions,
     /// Messages for people about what was skipped and why.
     pub notes: Vec<String>,
 }
@@ -86,7 +86,7 @@ pub enum Error {
         /// The file's path.
         path: PathBuf,
         /// The fault of the value.
-        why: Wrong,
+        why: RejectedValue,
     },
 }
 
@@ -96,7 +96,7 @@ pub enum Error {
 ///
 /// When a named file does not exist, or an existing one cannot be used. A faulty file of the machine becomes
 /// a note instead.
-pub fn find(choice: &Choice) -> Result<Found, Error> {
+pub fn find(choice: &OptionFileChoice) -> Result<Found, Error> {
     let mut found = Found::default();
     if let Some(only) = &choice.only {
         found.chosen = said(only, true, true, &mut found.notes)?;
@@ -119,7 +119,7 @@ pub fn find(choice: &Choice) -> Result<Found, Error> {
 }
 
 /// Returns what one file says to clients and, if the file is one of the user's, to tare.
-fn said(path: &Path, is_own: bool, is_needed: bool, notes: &mut Vec<String>) -> Result<Said, Error> {
+fn said(path: &Path, is_own: bool, is_needed: bool, notes: &mut Vec<String>) -> Result<ServerOptions, Error> {
     let groups = CLIENT.iter().copied().chain(is_own.then_some(OWN));
     let groups: Vec<&str> = groups.collect();
     let read = entries(path, notes).and_then(|entries| {
@@ -127,12 +127,12 @@ fn said(path: &Path, is_own: bool, is_needed: bool, notes: &mut Vec<String>) -> 
     });
     match read {
         Err(Error::Read { why, .. }) if !is_needed && why.kind() == io::ErrorKind::NotFound => {
-            Ok(Said::default())
+            Ok(ServerOptions::default())
         }
         // A file that the user has not chosen must not keep them from working.
         Err(error) if !is_own => {
             notes.push(format!("not read: {error}"));
-            Ok(Said::default())
+            Ok(ServerOptions::default())
         }
         read => read,
     }
@@ -143,8 +143,8 @@ fn said(path: &Path, is_own: bool, is_needed: bool, notes: &mut Vec<String>) -> 
 /// # Errors
 ///
 /// When a value is invalid.
-pub fn of_groups(entries: &[Entry], groups: &[&str]) -> Result<Said, Wrong> {
-    let mut said = Said::default();
+pub fn of_groups(entries: &[OptionLine], groups: &[&str]) -> Result<ServerOptions, RejectedValue> {
+    let mut said = ServerOptions::default();
     for entry in entries.iter().filter(|entry| groups.contains(&entry.group.as_str())) {
         said.set(&entry.name, entry.value.as_deref())?;
     }
@@ -156,7 +156,7 @@ pub fn of_groups(entries: &[Entry], groups: &[&str]) -> Result<Said, Wrong> {
 /// # Errors
 ///
 /// When the file cannot be read or is not an option file.
-pub fn entries(path: &Path, notes: &mut Vec<String>) -> Result<Vec<Entry>, Error> {
+pub fn entries(path: &Path, notes: &mut Vec<String>) -> Result<Vec<OptionLine>, Error> {
     let mut entries = vec![];
     let mut group = String::new();
     read(path, 0, &mut group, &mut entries, notes)?;
@@ -167,7 +167,7 @@ fn read(
     path: &Path,
     depth: usize,
     group: &mut String,
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<OptionLine>,
     notes: &mut Vec<String>,
 ) -> Result<(), Error> {
     let failed = |why| Error::Read { path: path.to_owned(), why };
@@ -181,17 +181,17 @@ fn read(
     for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let wrong = |why| Error::Line { path: path.to_owned(), line: number + 1, why };
         match parse(line).map_err(wrong)? {
-            Line::Nothing => {}
-            Line::Group(name) => *group = name,
-            Line::Option(name, value) if !group.is_empty() => {
-                entries.push(Entry { group: group.clone(), name, value });
+            OptionFileLine::Nothing => {}
+            OptionFileLine::Group(name) => *group = name,
+            OptionFileLine::Option(name, value) if !group.is_empty() => {
+                entries.push(OptionLine { group: group.clone(), name, value });
             }
-            Line::Option(..) => return Err(wrong("an option before the first [group]")),
-            Line::Include(_) | Line::IncludeFolder(_) if depth == DEEPEST => {
+            OptionFileLine::Option(..) => return Err(wrong("an option before the first [group]")),
+            OptionFileLine::Include(_) | OptionFileLine::IncludeFolder(_) if depth == DEEPEST => {
                 return Err(wrong("too many files within files"));
             }
-            Line::Include(file) => read(Path::new(&file), depth + 1, group, entries, notes)?,
-            Line::IncludeFolder(folder) => {
+            OptionFileLine::Include(file) => read(Path::new(&file), depth + 1, group, entries, notes)?,
+            OptionFileLine::IncludeFolder(folder) => {
                 for file in
                     in_folder(Path::new(&folder)).map_err(|why| Error::Read { path: folder.into(), why })?
                 {
@@ -211,7 +211,7 @@ fn in_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-enum Line {
+enum OptionFileLine {
     Nothing,
     Group(String),
     Option(String, Option<String>),
@@ -219,24 +219,24 @@ enum Line {
     IncludeFolder(String),
 }
 
-fn parse(line: &str) -> Result<Line, &'static str> {
+fn parse(line: &str) -> Result<OptionFileLine, &'static str> {
     let line = line.trim_matches(option_line::is_space);
     if let Some(directive) = line.strip_prefix('!') {
         let (word, path) = directive.split_once(char::is_whitespace).unwrap_or((directive, ""));
         let path = path.trim().to_owned();
         return match word {
             _ if path.is_empty() => Err("a directive without a path"),
-            "include" => Ok(Line::Include(path)),
-            "includedir" => Ok(Line::IncludeFolder(path)),
+            "include" => Ok(OptionFileLine::Include(path)),
+            "includedir" => Ok(OptionFileLine::IncludeFolder(path)),
             _ => Err("of directives, !include and !includedir are allowed"),
         };
     }
     if let Some(group) = line.strip_prefix('[') {
         let (name, _) = group.split_once(']').ok_or("a group without its ]")?;
-        return Ok(Line::Group(name.trim().to_owned()));
+        return Ok(OptionFileLine::Group(name.trim().to_owned()));
     }
-    let Some((name, value)) = option_line::parse(line) else { return Ok(Line::Nothing) };
-    Ok(Line::Option(name.to_lowercase().replace('_', "-"), value))
+    let Some((name, value)) = option_line::parse(line) else { return Ok(OptionFileLine::Nothing) };
+    Ok(OptionFileLine::Option(name.to_lowercase().replace('_', "-"), value))
 }
 
 #[cfg(test)]
@@ -245,7 +245,7 @@ mod tests {
 
     fn options(line: &str) -> (String, Option<String>) {
         match parse(line).expect("a line") {
-            Line::Option(name, value) => (name, value),
+            OptionFileLine::Option(name, value) => (name, value),
             _ => panic!("{line} is no option"),
         }
     }
@@ -263,7 +263,7 @@ mod tests {
             assert_eq!(options(line), (name.to_owned(), value.map(str::to_owned)), "{line}");
         }
         for line in ["", "  ", "# a", "; b", "  #c"] {
-            assert!(matches!(parse(line), Ok(Line::Nothing)), "{line}");
+            assert!(matches!(parse(line), Ok(OptionFileLine::Nothing)), "{line}");
         }
         for line in ["!incl x", "!include", "[client"] {
             assert!(parse(line).is_err(), "{line}");
@@ -293,17 +293,23 @@ mod tests {
             ("more", "[client-server]\nsocket=/run/s\n"),
         ]);
         let extra = Some(home.path().join("extra.cnf"));
-        let choice = Choice { extra: extra.clone(), home: Some(home.path().into()), ..Choice::default() };
+        let choice = OptionFileChoice {
+            extra: extra.clone(),
+            home: Some(home.path().into()),
+            ..OptionFileChoice::default()
+        };
         let said = find(&choice).expect("files").chosen;
         assert_eq!(said.user.as_deref(), Some("home"));
         assert_eq!((said.port, said.host.as_deref()), (Some(3312), Some("db9")));
         assert_eq!(said.socket.as_deref(), Some(Path::new("/run/s")));
         assert_eq!(said.ca.as_deref(), Some(Path::new("/extra.pem")));
-        let only = Choice { only: extra, home: Some(home.path().into()), ..Choice::default() };
+        let only =
+            OptionFileChoice { only: extra, home: Some(home.path().into()), ..OptionFileChoice::default() };
         let said = find(&only).expect("a file").chosen;
         assert_eq!((said.user.as_deref(), said.port), (Some("extra"), Some(3310)));
-        let none = Choice { none: true, home: Some(home.path().into()), ..Choice::default() };
-        assert_eq!(find(&none).expect("no file").chosen, Said::default());
+        let none =
+            OptionFileChoice { none: true, home: Some(home.path().into()), ..OptionFileChoice::default() };
+        assert_eq!(find(&none).expect("no file").chosen, ServerOptions::default());
     }
 
     #[test]
@@ -314,7 +320,10 @@ mod tests {
             ("loop", "[client]\n!include HERE/loop\n"),
             ("open", "[client]\npassword=secret\n"),
         ]);
-        let only = |name: &str| Choice { only: Some(folder.path().join(name)), ..Choice::default() };
+        let only = |name: &str| OptionFileChoice {
+            only: Some(folder.path().join(name)),
+            ..OptionFileChoice::default()
+        };
         for (name, expected) in [
             ("early", "line 1: an option before"),
             ("port", "port: a number from 1 to 65535"),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{Dsn, Mode, Place, Secret, Server, Tls};
+use crate::{Dsn, Mode, Secret, ServerAccount, ServerLocation, Tls};
 
 /// The default port.
 const PORT: u16 = 3306;
@@ -11,7 +11,7 @@ const SOCKETS: [&str; 3] = ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.soc
 
 /// A password that was given, or a request to ask the user for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum PasswordOption {
     /// The password that was given.
     Said(Secret),
     /// The user types the password.
@@ -21,7 +21,7 @@ pub enum Ask {
 /// The reason a value is rejected. The value itself is never shown: it may be a misplaced password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {allowed}")]
-pub struct Wrong {
+pub struct RejectedValue {
     /// The option's name.
     pub name: String,
     /// What the option allows.
@@ -30,7 +30,7 @@ pub struct Wrong {
 
 /// What one source says of a server: the command line, an address or option files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct ServerOptions {
     /// The server's host.
     pub host: Option<String>,
     /// The server's port.
@@ -42,7 +42,7 @@ pub struct Said {
     /// The account's name.
     pub user: Option<String>,
     /// The account's password.
-    pub password: Option<Ask>,
+    pub password: Option<PasswordOption>,
     /// The TLS mode.
     pub mode: Option<Mode>,
     /// The file of trusted certificate authorities.
@@ -53,15 +53,15 @@ pub struct Said {
     pub key: Option<PathBuf>,
 }
 
-impl Said {
+impl ServerOptions {
     /// Sets an option by the name it has in files. Unknown options are ignored.
     ///
     /// # Errors
     ///
     /// When the value is invalid.
-    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Wrong> {
+    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), RejectedValue> {
         let name = name.strip_prefix("loose-").unwrap_or(name);
-        let wrong = |allowed| Wrong { name: name.to_owned(), allowed };
+        let wrong = |allowed| RejectedValue { name: name.to_owned(), allowed };
         let text = || value.map(str::to_owned);
         let path = || value.filter(|it| !it.is_empty()).map(PathBuf::from);
         match name {
@@ -74,7 +74,10 @@ impl Said {
                 self.port =
                     Some(port.ok_or(wrong("a number from 1 to 65535 is allowed"))?).filter(|port| *port > 0);
             }
-            "password" => self.password = Some(text().map_or(Ask::User, |it| Ask::Said(Secret::new(it)))),
+            "password" => {
+                self.password =
+                    Some(text().map_or(PasswordOption::User, |it| PasswordOption::Said(Secret::new(it))))
+            }
             "protocol" => self.tcp = value.map(|it| it.eq_ignore_ascii_case("tcp")),
             "ssl-mode" => {
                 let mode = value.and_then(Mode::read);
@@ -99,8 +102,8 @@ impl Said {
 
     /// Returns these values, with those of `other` where this source says nothing.
     #[must_use]
-    pub fn over(self, other: Said) -> Said {
-        Said {
+    pub fn over(self, other: ServerOptions) -> ServerOptions {
+        ServerOptions {
             host: self.host.or(other.host),
             port: self.port.or(other.port),
             socket: self.socket.or(other.socket),
@@ -130,10 +133,10 @@ impl Said {
     /// Returns what an address says. An address that names a user also decides the password: no other source
     /// adds one.
     #[must_use]
-    pub fn of_dsn(dsn: &Dsn) -> Said {
-        let password = dsn.password.clone().map(Ask::Said);
-        let none = dsn.user.is_some().then(|| Ask::Said(Secret::new("")));
-        Said {
+    pub fn of_dsn(dsn: &Dsn) -> ServerOptions {
+        let password = dsn.password.clone().map(PasswordOption::Said);
+        let none = dsn.user.is_some().then(|| PasswordOption::Said(Secret::new("")));
+        ServerOptions {
             // A socket takes precedence over the host.
             host: Some(dsn.host.clone()).filter(|_| dsn.socket.is_none()),
             port: dsn.port.filter(|_| dsn.socket.is_none()),
@@ -158,10 +161,10 @@ impl Said {
     ///
     /// The error of `ask`.
     pub fn server<E>(
-        these: Said,
-        files: Said,
+        these: ServerOptions,
+        files: ServerOptions,
         ask: &mut dyn FnMut(&str) -> Result<Secret, E>,
-    ) -> Result<Server, E> {
+    ) -> Result<ServerAccount, E> {
         let is_here =
             |host: &Option<String>| host.as_deref().is_none_or(|it| it.eq_ignore_ascii_case("localhost"));
         let wants_tcp =
@@ -170,21 +173,21 @@ impl Said {
         let all = these.over(files);
         let by_tcp = !wants_socket && (!is_here(&all.host) || wants_tcp || all.tcp == Some(true));
         let place = if by_tcp {
-            Place::Tcp {
+            ServerLocation::Tcp {
                 host: all.host.clone().unwrap_or_else(|| "localhost".to_owned()),
                 port: all.port.unwrap_or(PORT),
             }
         } else {
-            Place::Socket(all.socket.clone().unwrap_or_else(usual_socket))
+            ServerLocation::Socket(all.socket.clone().unwrap_or_else(usual_socket))
         };
         let user = all.user.clone().unwrap_or_else(login);
         let password = match &all.password {
-            Some(Ask::Said(password)) => Some(password.clone()),
-            Some(Ask::User) => Some(ask(&format!("{user} at {place}"))?),
+            Some(PasswordOption::Said(password)) => Some(password.clone()),
+            Some(PasswordOption::User) => Some(ask(&format!("{user} at {place}"))?),
             None => None,
         };
         let password = password.filter(|it| !it.reveal().is_empty());
-        Ok(Server { place, user, password, schema: None, tls: all.tls() })
+        Ok(ServerAccount { place, user, password, schema: None, tls: all.tls() })
     }
 
     /// Returns how the connection is encrypted. A file of authorities without a mode means that certificates
@@ -222,13 +225,13 @@ fn login() -> String {
 mod tests {
     use super::*;
 
-    fn server(these: Said, files: Said) -> Server {
+    fn server(these: ServerOptions, files: ServerOptions) -> ServerAccount {
         let mut ask = |_: &str| Ok::<_, ()>(Secret::new("typed"));
-        Said::server(these, files, &mut ask).expect("a server")
+        ServerOptions::server(these, files, &mut ask).expect("a server")
     }
 
-    fn file(lines: &[(&str, &str)]) -> Said {
-        let mut said = Said::default();
+    fn file(lines: &[(&str, &str)]) -> ServerOptions {
+        let mut said = ServerOptions::default();
         for (name, value) in lines {
             said.set(name, Some(value)).expect("a value");
         }
@@ -238,42 +241,47 @@ mod tests {
     #[test]
     fn value_by_value_the_command_line_comes_before_files() {
         let files = file(&[("host", "db1"), ("port", "3307"), ("user", "agent"), ("password", "a")]);
-        let these = Said { host: Some("db2".into()), ..Said::default() };
+        let these = ServerOptions { host: Some("db2".into()), ..ServerOptions::default() };
         let found = server(these, files.clone());
         assert_eq!((found.to_string(), found.user.as_str()), ("db2:3307".into(), "agent"));
-        let typed = server(Said { password: Some(Ask::User), ..Said::default() }, files);
+        let typed =
+            server(ServerOptions { password: Some(PasswordOption::User), ..ServerOptions::default() }, files);
         assert_eq!(typed.password, Some(Secret::new("typed")));
     }
 
     #[test]
     fn this_machine_is_its_socket_unless_tcp_is_asked_for() {
         let files = file(&[("socket", "/run/my.sock")]);
-        let said = |host: Option<&str>, port| Said { host: host.map(Into::into), port, ..Said::default() };
+        let said = |host: Option<&str>, port| ServerOptions {
+            host: host.map(Into::into),
+            port,
+            ..ServerOptions::default()
+        };
         for (these, expected) in [
             (said(None, None), "/run/my.sock"),
             (said(Some("localhost"), None), "/run/my.sock"),
             (said(Some("127.0.0.1"), None), "127.0.0.1:3306"),
             (said(None, Some(3307)), "localhost:3307"),
             (said(Some("db1"), None), "db1:3306"),
-            (Said { socket: Some("/s".into()), ..said(None, Some(3307)) }, "/s"),
-            (Said { tcp: Some(true), ..Said::default() }, "localhost:3306"),
+            (ServerOptions { socket: Some("/s".into()), ..said(None, Some(3307)) }, "/s"),
+            (ServerOptions { tcp: Some(true), ..ServerOptions::default() }, "localhost:3306"),
         ] {
             assert_eq!(server(these.clone(), files.clone()).to_string(), expected, "{these:?}");
         }
         let port = file(&[("socket", "/run/my.sock"), ("port", "3307")]);
         assert_eq!(
-            server(Said::default(), port).to_string(),
+            server(ServerOptions::default(), port).to_string(),
             "/run/my.sock",
             "a file's port is no wish for TCP"
         );
         let tcp = file(&[("protocol", "TCP"), ("port", "3307")]);
-        assert_eq!(server(Said::default(), tcp).to_string(), "localhost:3307");
+        assert_eq!(server(ServerOptions::default(), tcp).to_string(), "localhost:3307");
     }
 
     #[test]
     fn an_address_is_whole_and_files_add_what_it_leaves_open() {
         let files = file(&[("host", "db9"), ("user", "agent"), ("password", "a"), ("ssl-ca", "/ca")]);
-        let of = |dsn: &str| Said::of_dsn(&Dsn::read(dsn).expect("a dsn"));
+        let of = |dsn: &str| ServerOptions::of_dsn(&Dsn::read(dsn).expect("a dsn"));
         let found = server(of("mysql://dba@db1"), files.clone());
         assert_eq!((found.to_string(), found.user.as_str()), ("db1:3306".into(), "dba"));
         assert_eq!(found.password, None, "the file's password is another account's");
@@ -299,8 +307,8 @@ mod tests {
         ] {
             assert_eq!(file(lines).tls().mode, mode, "{lines:?}");
         }
-        assert!(Said::default().set("ssl-mode", Some("sometimes")).is_err());
-        assert!(Said::default().set("port", Some("70000")).is_err());
-        assert!(Said::default().set("prompt", Some("x")).is_ok(), "others are left alone");
+        assert!(ServerOptions::default().set("ssl-mode", Some("sometimes")).is_err());
+        assert!(ServerOptions::default().set("port", Some("70000")).is_err());
+        assert!(ServerOptions::default().set("prompt", Some("x")).is_ok(), "others are left alone");
     }
 }

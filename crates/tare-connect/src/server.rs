@@ -12,7 +12,7 @@ use crate::{Dsn, Error, Mode, Secret, Tls, WrongDsn, tunnel};
 
 /// The location of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ServerLocation {
     /// A Unix socket of this machine.
     Socket(PathBuf),
     /// A TCP port of a host.
@@ -24,21 +24,21 @@ pub enum Place {
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ServerLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Socket(path) => write!(f, "{}", path.display()),
-            Place::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Place::Tcp { host, port } => write!(f, "{host}:{port}"),
+            ServerLocation::Socket(path) => write!(f, "{}", path.display()),
+            ServerLocation::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            ServerLocation::Tcp { host, port } => write!(f, "{host}:{port}"),
         }
     }
 }
 
 /// A server and an account on it. Neither `Debug` nor `Display` shows the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct ServerAccount {
     /// The server's location.
-    pub place: Place,
+    pub place: ServerLocation,
     /// The account's name.
     pub user: String,
     /// The account's password, if it has one.
@@ -49,7 +49,7 @@ pub struct Server {
     pub tls: Tls,
 }
 
-impl fmt::Display for Server {
+impl fmt::Display for ServerAccount {
     /// Writes the server's location, without account and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.place.fmt(f)
@@ -66,7 +66,7 @@ pub struct Manner {
 }
 
 impl Manner {
-    fn options(self, server: &Server) -> OptsBuilder {
+    fn options(self, server: &ServerAccount) -> OptsBuilder {
         OptsBuilder::new()
             .user(Some(&server.user))
             .pass(server.password.as_ref().map(Secret::reveal))
@@ -79,19 +79,19 @@ impl Manner {
     }
 }
 
-impl Server {
+impl ServerAccount {
     /// Creates a server from an address alone, without other sources.
     ///
     /// # Errors
     ///
     /// When the address is malformed. The error does not show its password.
-    pub fn of_dsn(dsn: &str) -> Result<Server, WrongDsn> {
+    pub fn of_dsn(dsn: &str) -> Result<ServerAccount, WrongDsn> {
         let Dsn { user, password, host, port, schema, socket, mode, ca, cert, key } = Dsn::read(dsn)?;
-        let said = crate::Said { mode, ca, cert, key, ..crate::Said::default() };
-        Ok(Server {
+        let said = crate::ServerOptions { mode, ca, cert, key, ..crate::ServerOptions::default() };
+        Ok(ServerAccount {
             place: match socket {
-                Some(path) => Place::Socket(path),
-                None => Place::Tcp { host, port: port.unwrap_or(3306) },
+                Some(path) => ServerLocation::Socket(path),
+                None => ServerLocation::Tcp { host, port: port.unwrap_or(3306) },
             },
             user: user.unwrap_or_default(),
             password,
@@ -104,8 +104,8 @@ impl Server {
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         match &self.place {
-            Place::Socket(path) => Some(path),
-            Place::Tcp { .. } => None,
+            ServerLocation::Socket(path) => Some(path),
+            ServerLocation::Tcp { .. } => None,
         }
     }
 
@@ -125,11 +125,11 @@ impl Server {
     fn connect_once(&self, manner: Manner) -> Result<Conn, Error> {
         let options = manner.options(self);
         match &self.place {
-            Place::Socket(path) if self.tls.mode <= Mode::Preferred => {
+            ServerLocation::Socket(path) if self.tls.mode <= Mode::Preferred => {
                 let path = path.to_str().ok_or_else(|| Error::Path(path.clone()))?;
                 self.opened(options.socket(Some(path)))
             }
-            Place::Tcp { host, port } if self.tls.mode == Mode::Disabled => {
+            ServerLocation::Tcp { host, port } if self.tls.mode == Mode::Disabled => {
                 self.opened(options.ip_or_hostname(Some(host)).tcp_port(*port))
             }
             _ => match tunnel::begin(self, manner)? {
@@ -138,8 +138,10 @@ impl Server {
                     connection.map_err(|error| tunnel.failure(self).unwrap_or(error))
                 }
                 // The server does not offer encryption and the mode does not require it.
-                None => Server { tls: Tls { mode: Mode::Disabled, ..self.tls.clone() }, ..self.clone() }
-                    .connect_once(manner),
+                None => {
+                    ServerAccount { tls: Tls { mode: Mode::Disabled, ..self.tls.clone() }, ..self.clone() }
+                        .connect_once(manner)
+                }
             },
         }
     }

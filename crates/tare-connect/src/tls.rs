@@ -91,7 +91,7 @@ impl Tls {
     /// Creates the TLS library's configuration. The error is a sentence.
     pub(crate) fn config(&self) -> Result<ClientConfig, String> {
         let provider = Arc::new(ring::default_provider());
-        let judge = Judge::new(self, &provider)?;
+        let judge = CertificateVerifier::new(self, &provider)?;
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
@@ -201,7 +201,7 @@ fn of_pem(error: &rustls::pki_types::pem::Error) -> String {
 
 /// The verifier of a server's certificate.
 #[derive(Debug)]
-struct Judge {
+struct CertificateVerifier {
     mode: Mode,
     provider: Arc<CryptoProvider>,
     /// webpki's verifier; `None` where the mode checks nothing.
@@ -210,9 +210,10 @@ struct Judge {
     named: Vec<CertificateDer<'static>>,
 }
 
-impl Judge {
-    fn new(tls: &Tls, provider: &Arc<CryptoProvider>) -> Result<Judge, String> {
-        let mut judge = Judge { mode: tls.mode, provider: provider.clone(), usual: None, named: vec![] };
+impl CertificateVerifier {
+    fn new(tls: &Tls, provider: &Arc<CryptoProvider>) -> Result<CertificateVerifier, String> {
+        let mut judge =
+            CertificateVerifier { mode: tls.mode, provider: provider.clone(), usual: None, named: vec![] };
         if !tls.mode.checks() {
             return Ok(judge);
         }
@@ -316,7 +317,7 @@ fn is_host(name: &str, host: &str) -> bool {
     }
 }
 
-impl ServerCertVerifier for Judge {
+impl ServerCertVerifier for CertificateVerifier {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,
@@ -373,7 +374,7 @@ impl ServerCertVerifier for Judge {
     }
 }
 
-impl Judge {
+impl CertificateVerifier {
     /// Verifies a signature by the key of a certificate older than version 3, which the library cannot read.
     fn by_old(
         &self,

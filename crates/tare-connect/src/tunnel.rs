@@ -21,7 +21,7 @@ use rustls::{ClientConfig, ClientConnection};
 use tempfile::TempDir;
 
 use crate::greeting::Greeting;
-use crate::{Error, Manner, Mode, Place, Server, Tls};
+use crate::{Error, Manner, Mode, ServerAccount, ServerLocation, Tls};
 
 /// The time limit of a handshake with a server, unless another is set.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,21 +43,22 @@ pub(crate) struct Tunnel {
 }
 
 /// The connection to the server, not yet encrypted.
-enum Way {
+enum ServerStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 /// Starts a tunnel; returns `None` if the server does not offer encryption and the mode does not require it.
-pub(crate) fn begin(server: &Server, manner: Manner) -> Result<Option<Tunnel>, Error> {
+pub(crate) fn begin(server: &ServerAccount, manner: Manner) -> Result<Option<Tunnel>, Error> {
     let at = || server.to_string();
     let wrong = |why: String| Error::Tls { at: at(), why };
     let config = server.tls.config().map_err(wrong)?;
     let lost = |why: io::Error| Error::NoAnswer { at: at(), why: why.to_string() };
-    let mut way = Way::to(server, manner.patience.unwrap_or(PATIENCE)).map_err(|why| match why.kind() {
-        io::ErrorKind::PermissionDenied => Error::Forbidden { at: at() },
-        _ => lost(why),
-    })?;
+    let mut way =
+        ServerStream::to(server, manner.patience.unwrap_or(PATIENCE)).map_err(|why| match why.kind() {
+            io::ErrorKind::PermissionDenied => Error::Forbidden { at: at() },
+            _ => lost(why),
+        })?;
     let greeting = Greeting::read(&mut way).map_err(lost)?;
     if !greeting.offers_tls {
         // If the server refuses the connection, the client library reads its message.
@@ -73,8 +74,13 @@ pub(crate) fn begin(server: &Server, manner: Manner) -> Result<Option<Tunnel>, E
     let (folder, socket, listener) =
         listen().map_err(|why| wrong(format!("a socket in the folder for temporary files: {why}")))?;
     let failed = Arc::default();
-    let work =
-        Work { way, greeting, config: Arc::new(config), server: server.clone(), failed: Arc::clone(&failed) };
+    let work = TunnelThread {
+        way,
+        greeting,
+        config: Arc::new(config),
+        server: server.clone(),
+        failed: Arc::clone(&failed),
+    };
     let thread = thread::Builder::new()
         .name("tunnel".to_owned())
         .spawn(move || work.run(&listener))
@@ -101,7 +107,7 @@ impl Tunnel {
     }
 
     /// Ends the tunnel and returns why it failed, if encryption was the reason.
-    pub(crate) fn failure(self, server: &Server) -> Option<Error> {
+    pub(crate) fn failure(self, server: &ServerAccount) -> Option<Error> {
         // A last connection ends a thread that still waits for its client.
         drop(UnixStream::connect(&self.socket));
         let _ = self.thread.join();
@@ -111,11 +117,11 @@ impl Tunnel {
     }
 }
 
-impl Way {
-    fn to(server: &Server, patience: Duration) -> io::Result<Way> {
+impl ServerStream {
+    fn to(server: &ServerAccount, patience: Duration) -> io::Result<ServerStream> {
         let way = match &server.place {
-            Place::Socket(path) => Way::Unix(UnixStream::connect(path)?),
-            Place::Tcp { host, port } => {
+            ServerLocation::Socket(path) => ServerStream::Unix(UnixStream::connect(path)?),
+            ServerLocation::Tcp { host, port } => {
                 let mut last = io::Error::other("the host has no address");
                 let mut addresses = (host.as_str(), *port).to_socket_addrs()?;
                 let found = addresses.find_map(|address| {
@@ -123,7 +129,7 @@ impl Way {
                 });
                 let stream = found.ok_or(last)?;
                 stream.set_nodelay(true)?;
-                Way::Tcp(stream)
+                ServerStream::Tcp(stream)
             }
         };
         way.wait(Some(patience))?;
@@ -132,35 +138,39 @@ impl Way {
 
     fn wait(&self, time: Option<Duration>) -> io::Result<()> {
         match self {
-            Way::Tcp(stream) => stream.set_read_timeout(time).and_then(|()| stream.set_write_timeout(time)),
-            Way::Unix(stream) => stream.set_read_timeout(time).and_then(|()| stream.set_write_timeout(time)),
+            ServerStream::Tcp(stream) => {
+                stream.set_read_timeout(time).and_then(|()| stream.set_write_timeout(time))
+            }
+            ServerStream::Unix(stream) => {
+                stream.set_read_timeout(time).and_then(|()| stream.set_write_timeout(time))
+            }
         }
     }
 }
 
-impl AsFd for Way {
+impl AsFd for ServerStream {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         match self {
-            Way::Tcp(stream) => stream.as_fd(),
-            Way::Unix(stream) => stream.as_fd(),
+            ServerStream::Tcp(stream) => stream.as_fd(),
+            ServerStream::Unix(stream) => stream.as_fd(),
         }
     }
 }
 
-impl Read for Way {
+impl Read for ServerStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Way::Tcp(stream) => stream.read(into),
-            Way::Unix(stream) => stream.read(into),
+            ServerStream::Tcp(stream) => stream.read(into),
+            ServerStream::Unix(stream) => stream.read(into),
         }
     }
 }
 
-impl Write for Way {
+impl Write for ServerStream {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         match self {
-            Way::Tcp(stream) => stream.write(from),
-            Way::Unix(stream) => stream.write(from),
+            ServerStream::Tcp(stream) => stream.write(from),
+            ServerStream::Unix(stream) => stream.write(from),
         }
     }
 
@@ -170,15 +180,15 @@ impl Write for Way {
 }
 
 /// The state of the tunnel's thread.
-struct Work {
-    way: Way,
+struct TunnelThread {
+    way: ServerStream,
     greeting: Greeting,
     config: Arc<ClientConfig>,
-    server: Server,
+    server: ServerAccount,
     failed: Arc<Mutex<Option<String>>>,
 }
 
-impl Work {
+impl TunnelThread {
     fn run(mut self, listener: &UnixListener) {
         let Ok((mut client, _)) = listener.accept() else { return };
         if let Err(error) = self.serve(&mut client) {
@@ -205,8 +215,8 @@ impl Work {
         request[..3].copy_from_slice(&[u8::try_from(HALF).unwrap_or(u8::MAX), 0, 0]);
         self.way.write_all(&request)?;
         let name = match &self.server.place {
-            Place::Tcp { host, .. } => host.as_str(),
-            Place::Socket(_) => "localhost",
+            ServerLocation::Tcp { host, .. } => host.as_str(),
+            ServerLocation::Socket(_) => "localhost",
         };
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| io::Error::other(rustls::Error::General(format!("{name} is no name of a host"))))?;
@@ -264,7 +274,7 @@ impl Work {
 
 /// Waits until the client or the server has sent something, or has closed. Returns whether the client has,
 /// and whether the server has; both are false if a signal came first.
-fn ready(client: &UnixStream, server: &Way) -> io::Result<(bool, bool)> {
+fn ready(client: &UnixStream, server: &ServerStream) -> io::Result<(bool, bool)> {
     let mut both =
         [PollFd::new(client.as_fd(), PollFlags::POLLIN), PollFd::new(server.as_fd(), PollFlags::POLLIN)];
     match poll(&mut both, PollTimeout::NONE) {

@@ -7,9 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use tare_connect::{Error, Manner, Mode, Place, Server, Tls};
-use tare_testkit::server::Settings;
-use tare_testkit::subject::Provider;
+use tare_connect::{Error, Manner, Mode, ServerAccount, ServerLocation, Tls};
+use tare_testkit::server::StartSettings;
+use tare_testkit::subject::TestProvider;
 use tempfile::TempDir;
 
 const MANNER: Manner = Manner { patience: Some(Duration::from_secs(20)), max_packet: None };
@@ -74,7 +74,7 @@ impl Folder {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("an address").port();
         drop(free);
-        let mut settings = Settings::new(Provider::Off)
+        let mut settings = StartSettings::new(TestProvider::Off)
             .option("--skip-networking=0")
             .option("--bind-address=127.0.0.1")
             .option(format!("--port={port}"));
@@ -101,8 +101,8 @@ impl Folder {
 
 /// The cipher of a connection as an account, empty where it is not encrypted.
 fn cipher(port: u16, host: &str, user: &str, tls: Tls) -> Result<String, Error> {
-    let place = Place::Tcp { host: host.into(), port };
-    let server = Server { place, user: user.into(), password: None, schema: None, tls };
+    let place = ServerLocation::Tcp { host: host.into(), port };
+    let server = ServerAccount { place, user: user.into(), password: None, schema: None, tls };
     let mut connection = server.connect(MANNER)?;
     let status: Option<(String, String)> =
         connection.query_first("SHOW SESSION STATUS LIKE 'Ssl_cipher'").expect("an answer");

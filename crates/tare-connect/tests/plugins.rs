@@ -6,18 +6,18 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use tare_connect::{Error, Manner, Mode, Place, Secret, Server, Tls};
-use tare_testkit::server::Settings;
-use tare_testkit::subject::Provider;
+use tare_connect::{Error, Manner, Mode, Secret, ServerAccount, ServerLocation, Tls};
+use tare_testkit::server::StartSettings;
+use tare_testkit::subject::TestProvider;
 
 const MANNER: Manner = Manner { patience: Some(Duration::from_secs(10)), max_packet: Some(1 << 20) };
 /// `CLIENT_PROTOCOL_41`, `CLIENT_SECURE_CONNECTION`, `CLIENT_PLUGIN_AUTH` and what else a server of today
 /// has, but for `CLIENT_SSL`.
 const CAPABILITIES: u32 = 0x000f_f7ff;
 
-fn server(place: Place, user: &str, password: &str) -> Server {
+fn server(place: ServerLocation, user: &str, password: &str) -> ServerAccount {
     let password = Some(Secret::new(password)).filter(|it| !it.reveal().is_empty());
-    Server { place, user: user.into(), password, schema: None, tls: Tls::default() }
+    ServerAccount { place, user: user.into(), password, schema: None, tls: Tls::default() }
 }
 
 fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
@@ -42,7 +42,7 @@ fn greeting(plugin: &str) -> Vec<u8> {
 }
 
 /// A server that answers a client's answers with these, whatever it says.
-fn fake(plugin: &'static str, answers: Vec<Vec<u8>>) -> Place {
+fn fake(plugin: &'static str, answers: Vec<Vec<u8>>) -> ServerLocation {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {
@@ -51,7 +51,7 @@ fn fake(plugin: &'static str, answers: Vec<Vec<u8>>) -> Place {
             std::thread::spawn(move || talk(stream, plugin, &answers));
         }
     });
-    Place::Tcp { host: "127.0.0.1".into(), port }
+    ServerLocation::Tcp { host: "127.0.0.1".into(), port }
 }
 
 fn talk(mut stream: TcpStream, plugin: &str, answers: &[Vec<u8>]) {
@@ -162,7 +162,7 @@ fn a_password_that_is_refused_is_sent_once_more_and_no_third_time() {
             }
             served
         });
-        let place = Place::Tcp { host: "127.0.0.1".into(), port };
+        let place = ServerLocation::Tcp { host: "127.0.0.1".into(), port };
         let mut server = server(place, "agent", "secret");
         server.tls.mode = Mode::Disabled;
         let result = server.connect(MANNER);
@@ -177,7 +177,7 @@ fn a_password_that_is_refused_is_sent_once_more_and_no_third_time() {
 #[test]
 fn ed25519_is_spoken_and_a_mistyped_name_is_an_error() {
     let _turn = tare_testkit::turn();
-    let settings = Settings::new(Provider::Off).option("--plugin-load-add=auth_ed25519");
+    let settings = StartSettings::new(TestProvider::Off).option("--plugin-load-add=auth_ed25519");
     let server_ = match tare_testkit::server::Server::start(settings) {
         Ok(server) => server,
         Err(error) => return println!("skipped: no server with the plugin auth_ed25519: {error}"),
@@ -185,7 +185,7 @@ fn ed25519_is_spoken_and_a_mistyped_name_is_an_error() {
     let mut root = server_.client().expect("a client");
     root.query_drop("CREATE USER agent@localhost IDENTIFIED VIA ed25519 USING PASSWORD('s3cret#/@')")
         .expect("an account");
-    let place = || Place::Socket(server_.socket());
+    let place = || ServerLocation::Socket(server_.socket());
     let mut agent = server(place(), "agent", "s3cret#/@").connect(MANNER).expect("it is let in");
     let who: Option<String> = agent.query_first("SELECT CURRENT_USER()").expect("an answer");
     assert_eq!(who.as_deref(), Some("agent@localhost"));

@@ -76,7 +76,7 @@ pub struct Histogram {
 
 /// One bucket of a histogram: a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bucket {
+pub struct HistogramBucket {
     /// BUCKET_NUMBER.
     pub number: u32,
     /// BUCKET_TIMER_LOW: inclusive lower bound.
@@ -130,7 +130,7 @@ impl Histogram {
     }
 
     /// Returns every bucket, also empty ones.
-    pub fn all(&self) -> impl Iterator<Item = Bucket> {
+    pub fn all(&self) -> impl Iterator<Item = HistogramBucket> {
         let mut filled = self.counts.iter().peekable();
         let numbers = std::iter::once(0).chain(self.lowest.next()..BUCKETS as u16);
         self.rows(numbers.map(move |number| {
@@ -140,16 +140,16 @@ impl Histogram {
     }
 
     /// Returns the non-empty buckets.
-    pub fn filled(&self) -> impl Iterator<Item = Bucket> {
+    pub fn filled(&self) -> impl Iterator<Item = HistogramBucket> {
         self.rows(self.counts.iter().copied())
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a part of all, to six digits")]
-    fn rows(&self, counts: impl Iterator<Item = (u16, u64)>) -> impl Iterator<Item = Bucket> {
+    fn rows(&self, counts: impl Iterator<Item = (u16, u64)>) -> impl Iterator<Item = HistogramBucket> {
         let (total, bounds, mut and_lower) = (self.total(), bounds_ps(), 0);
         counts.map(move |(number, count)| {
             and_lower += count;
-            Bucket {
+            HistogramBucket {
                 number: number.into(),
                 low_ps: bounds[usize::from(number)],
                 high_ps: self.end_ps(number),
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(histogram.total(), 100);
         let filled: Vec<_> = histogram.filled().map(|it| (it.number, it.count, it.and_lower)).collect();
         assert_eq!(filled, [(0, 94, 94), (2, 5, 99), (449, 1, 100)]);
-        let all: Vec<Bucket> = histogram.all().collect();
+        let all: Vec<HistogramBucket> = histogram.all().collect();
         assert_eq!(all.len(), BUCKETS);
         assert_eq!(all.iter().map(|it| it.count).sum::<u64>(), 100);
         assert_eq!((all[1].count, all[1].and_lower, all[1].quantile), (0, 94, 0.94));
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_wide_lowest_bucket_ends_where_the_next_one_begins() {
         let histogram = Histogram { lowest: Lowest::Wide, ..Histogram::new([(0, 95), (51, 5)]) };
-        let all: Vec<Bucket> = histogram.all().collect();
+        let all: Vec<HistogramBucket> = histogram.all().collect();
         assert_eq!(all.len(), BUCKETS - 50);
         assert!(all.windows(2).all(|pair| pair[0].high_ps == pair[1].low_ps));
         assert_eq!((all[0].number, all[1].number, all[1].and_lower), (0, 51, 100));

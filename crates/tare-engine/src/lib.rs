@@ -30,7 +30,7 @@ use count::account::Parties;
 use count::bucket::BucketBounds;
 use count::digest_table::DigestTable;
 use count::error::KnownErrors;
-use layout::bank::{Sums, with_cell};
+use layout::bank::{SharedBank, with_cell};
 use layout::cell::{FAMILIES, IoCell, VIEWERS};
 use memory::arena::{Arena, Table};
 use memory::index::NameIndex;
@@ -61,10 +61,10 @@ pub use layout::transaction::{Savepoint, TransactionStart, Xid};
 pub use memory::lost::{Lost, ObjectLimits};
 pub use memory::text::shown;
 pub use read::{
-    ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, Digests, Each, EachStatement, Origin,
+    ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, DigestSnapshot, Each, EachStatement, EventOrigin,
     RecordedStatement, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker, RunningTokens,
-    SessionCountersRow, SessionValue, SessionVariableRow, Sink, StatementBlock, StreamPart,
-    StreamedStatement,
+    SessionCountersRow, SessionValue, SessionVariableRow, StatementBlock, StreamPart, StreamedStatement,
+    SummarySink,
 };
 pub use record::stage::Progress;
 pub use record::stage::unreported::StagedSession;
@@ -289,12 +289,12 @@ pub struct Engine {
     pub(crate) resets: [[AtomicU32; VIEWERS]; FAMILIES],
     pub(crate) consumers: AtomicU32,
     /// Sums of ended threads, and of events that belong to no thread.
-    pub(crate) ended: Sums,
+    pub(crate) ended: SharedBank,
     /// Errors of ended threads, and those that belong to no thread.
-    pub(crate) ended_errors: Sums,
+    pub(crate) ended_errors: SharedBank,
     pub(crate) errors: KnownErrors,
     /// I/O of ended files and sockets.
-    pub(crate) ended_io: Sums,
+    pub(crate) ended_io: SharedBank,
     pub(crate) kept_slabs: KeptSlabs,
     /// Space for the histograms of digests and of what ended threads counted.
     pub(crate) histograms: Space,
@@ -366,10 +366,10 @@ impl Engine {
             resets: [const { [const { AtomicU32::new(0) }; VIEWERS] }; FAMILIES],
             consumers: AtomicU32::new(0),
             settings: ConfigVersion::new(),
-            ended: Sums::new(),
-            ended_errors: Sums::new(),
+            ended: SharedBank::new(),
+            ended_errors: SharedBank::new(),
             errors: KnownErrors::new(),
-            ended_io: Sums::new(),
+            ended_io: SharedBank::new(),
             kept_slabs: KeptSlabs::new(),
             histograms: Space::new(),
             buckets: BucketBounds::new(),

@@ -41,9 +41,9 @@ pub fn call_sites(program: &Image<'_>, functions: &[usize]) -> Vec<CallSites> {
     };
     for (_, used) in uses(program) {
         match used {
-            Use::Direct(target) => count(target),
-            Use::CallBySlot(slot) => slots.get(&slot).copied().into_iter().for_each(&mut count),
-            Use::JumpBySlot(_) => {}
+            AddressUse::Direct(target) => count(target),
+            AddressUse::CallBySlot(slot) => slots.get(&slot).copied().into_iter().for_each(&mut count),
+            AddressUse::JumpBySlot(_) => {}
         }
     }
     let total = |(function, behind): (&usize, &Option<usize>)| {
@@ -75,7 +75,7 @@ fn jumps_on_to(program: &Image<'_>, function: usize) -> Option<usize> {
 
 /// A use of an address by an instruction.
 #[derive(Clone, Copy)]
-enum Use {
+enum AddressUse {
     /// A call or a jump to this address.
     Direct(usize),
     /// A call of the function whose address is in this slot.
@@ -85,7 +85,7 @@ enum Use {
 }
 
 /// Returns what looks like calls and jumps, each with the instruction's address.
-fn uses<'a>(program: &'a Image<'_>) -> impl Iterator<Item = (usize, Use)> + 'a {
+fn uses<'a>(program: &'a Image<'_>) -> impl Iterator<Item = (usize, AddressUse)> + 'a {
     let may_begin = |byte: &u8| matches!(byte, 0xE8 | 0xE9 | 0x0F | 0xFF);
     let places = program.code.iter().enumerate().filter(move |(_, byte)| may_begin(byte));
     places.filter_map(|(at, _)| {
@@ -96,17 +96,17 @@ fn uses<'a>(program: &'a Image<'_>) -> impl Iterator<Item = (usize, Use)> + 'a {
 }
 
 /// Decodes what looks like a call or a jump at an address.
-fn decoded(code: &[u8; 6], at: usize) -> Option<Use> {
+fn decoded(code: &[u8; 6], at: usize) -> Option<AddressUse> {
     let to =
         |len: usize, distance: [u8; 4]| (at + len).wrapping_add_signed(i32::from_le_bytes(distance) as isize);
     Some(match *code {
         // call; jmp
-        [0xE8 | 0xE9, a, b, c, d, _] => Use::Direct(to(5, [a, b, c, d])),
+        [0xE8 | 0xE9, a, b, c, d, _] => AddressUse::Direct(to(5, [a, b, c, d])),
         // jcc
-        [0x0F, 0x80..=0x8F, a, b, c, d] => Use::Direct(to(6, [a, b, c, d])),
+        [0x0F, 0x80..=0x8F, a, b, c, d] => AddressUse::Direct(to(6, [a, b, c, d])),
         // call *slot(%rip); jmp *slot(%rip)
-        [0xFF, 0x15, a, b, c, d] => Use::CallBySlot(to(6, [a, b, c, d])),
-        [0xFF, 0x25, a, b, c, d] => Use::JumpBySlot(to(6, [a, b, c, d])),
+        [0xFF, 0x15, a, b, c, d] => AddressUse::CallBySlot(to(6, [a, b, c, d])),
+        [0xFF, 0x25, a, b, c, d] => AddressUse::JumpBySlot(to(6, [a, b, c, d])),
         _ => return None,
     })
 }
@@ -115,7 +115,7 @@ fn decoded(code: &[u8; 6], at: usize) -> Option<Use> {
 fn stubs(program: &Image<'_>, slots: &HashMap<usize, usize>) -> HashMap<usize, usize> {
     let mut stubs = HashMap::new();
     for (at, used) in uses(program) {
-        let Use::JumpBySlot(slot) = used else { continue };
+        let AddressUse::JumpBySlot(slot) = used else { continue };
         let Some(function) = slots.get(&slot) else { continue };
         stubs.insert(at, *function);
         // A stub can have an entry mark and a prefix, `bnd`.

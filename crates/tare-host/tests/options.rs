@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use tare_host::options::{Entry, OptionFiles};
-use tare_testkit::host::Host;
+use tare_host::options::{GivenOption, OptionFiles};
+use tare_testkit::host::HostProgram;
 
 /// What the server would take from the file, as it prints it.
-fn server_says(host: &Host, file: &Path) -> String {
+fn server_says(host: &HostProgram, file: &Path) -> String {
     let output = Command::new(&host.mariadbd)
         .arg(format!("--defaults-file={}", file.display()))
         .arg("--print-defaults")
@@ -29,7 +29,7 @@ fn server_says(host: &Host, file: &Path) -> String {
 fn reader_says(file: &Path) -> String {
     let only = OsString::from(format!("--defaults-file={}", file.display()));
     let files = OptionFiles::of_server(&["mariadbd".into(), only]);
-    let show = |entry: &Entry| match &entry.value {
+    let show = |entry: &GivenOption| match &entry.value {
         Some(value) => format!("--{}={value} ", entry.key),
         None => format!("--{} ", entry.key),
     };
@@ -54,7 +54,7 @@ fn any_line_is_read_as_the_server_reads_it() {
         "a", "b-c", "d_e", "=", "=", "=", " ", "\t", "'", "\"", "\\", "\\\\", "\\n", "\\s", "\\'", "#", ";",
         "1", "%", "/", "x y", "!",
     ];
-    let host = Host::find().unwrap();
+    let host = HostProgram::find().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("my.cnf");
     let mut numbers = Numbers(0x0074_6172_6500_0001);

@@ -335,7 +335,7 @@ pub enum Error {
         /// The account.
         user: String,
         /// The server's error.
-        source: tare_connect::Told,
+        source: tare_connect::ClientError,
     },
     /// A server's programs or its data failed.
     #[error(transparent)]
@@ -349,7 +349,7 @@ pub enum Error {
         /// Address of the server.
         server: String,
         /// The server's error.
-        source: tare_connect::Told,
+        source: tare_connect::ClientError,
     },
 }
 

@@ -11,7 +11,7 @@ use tare_lab::definition::Definition;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal;
 use tare_lab::record::{Record, Slice};
-use tare_lab::runner::{self, Order};
+use tare_lab::runner::{self, StudyOrder};
 use tare_testkit::turn;
 
 /// An event that burns CPU every second. Every setting makes it; what they switch is whether events run.
@@ -38,8 +38,8 @@ fn measured(folder: &Path, busy: &str) -> Vec<Record> {
         busy,
     );
     let definition = Definition::read(&text, "by_the_clock.toml", false).expect("a study");
-    let order = Order {
-        credentials: tare_lab::target::Credentials::default(),
+    let order = StudyOrder {
+        credentials: tare_lab::target::AccountPasswords::default(),
         name: "by-the-clock".into(),
         text,
         definition,

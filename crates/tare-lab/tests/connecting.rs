@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tare_budget::{Kind, Prices, Provider};
+use tare_budget::{Kind, PricedProvider, Prices};
 use tare_lab::prices::experiment::everything;
 use tare_lab::prices::{Missing, check, connecting, file};
 use tare_lab::record::Record;
@@ -30,7 +30,7 @@ fn read(text: &str) -> Prices {
 
 #[test]
 fn a_connection_costs_what_its_events_do_not() {
-    let (records, everything) = (recorded(), everything(Provider::Tare));
+    let (records, everything) = (recorded(), everything(PricedProvider::Tare));
     let of = |ns: f64| connecting(&records, &everything, &read(&prices(ns))).expect("enough");
     let (free, dear) = (of(0.0), of(100.0));
     assert!((12e3..22e3).contains(&free.off.ns) && (30e3..42e3).contains(&free.on.ns), "{free:?}");
@@ -47,7 +47,7 @@ fn a_connection_costs_what_its_events_do_not() {
 
 #[test]
 fn what_was_found_is_what_a_check_says() {
-    let (records, everything) = (recorded(), everything(Provider::Tare));
+    let (records, everything) = (recorded(), everything(PricedProvider::Tare));
     let mut text = prices(100.0);
     let found = connecting(&records, &everything, &read(&text)).expect("enough");
     text += &file::connection(&found);
@@ -62,7 +62,7 @@ fn what_was_found_is_what_a_check_says() {
 #[test]
 fn without_counts_nothing_is_known() {
     let records: Vec<Record> = recorded().into_iter().filter(|it| !matches!(it, Record::Effort(_))).collect();
-    let found = connecting(&records, &everything(Provider::Tare), &read(&prices(1.0)));
+    let found = connecting(&records, &everything(PricedProvider::Tare), &read(&prices(1.0)));
     assert_eq!(found, Err(Missing::Events { load: "events_connect".into() }));
-    assert_eq!(connecting(&[], &everything(Provider::Tare), &read(&prices(1.0))), Err(Missing::Starts));
+    assert_eq!(connecting(&[], &everything(PricedProvider::Tare), &read(&prices(1.0))), Err(Missing::Starts));
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tare_lab::analysis::{Analysis, Difference, Verdict};
-use tare_lab::course::Course;
-use tare_lab::history::{History, Run, Series};
+use tare_lab::course::SeriesShape;
+use tare_lab::history::{CostSeries, PastRun, RunHistory};
 use tare_lab::journal;
 
 /// A run of the sample study, changed line by line before it is read.
-fn run(name: &str, seed: u64, change: impl Fn(&mut Value)) -> Run {
+fn run(name: &str, seed: u64, change: impl Fn(&mut Value)) -> PastRun {
     let folder = tempfile::tempdir().expect("a folder");
     tare_lab_sample::write(folder.path(), seed);
     let path = folder.path().join("results.jsonl");
@@ -22,7 +22,7 @@ fn run(name: &str, seed: u64, change: impl Fn(&mut Value)) -> Run {
     });
     std::fs::write(&path, lines.collect::<String>()).expect("written");
     let records = journal::read(folder.path()).expect("records");
-    Run::new(name.into(), Analysis::of(&records).expect("a header"))
+    PastRun::new(name.into(), Analysis::of(&records).expect("a header"))
 }
 
 fn nothing(_: &mut Value) {}
@@ -38,8 +38,8 @@ fn dearer(setting: &'static str, share: f64) -> impl Fn(&mut Value) {
     }
 }
 
-fn of<'a>(history: &'a History, setting: &str) -> Vec<&'a Series> {
-    let all: Vec<&Series> = history.series.iter().filter(|s| s.setting == setting).collect();
+fn of<'a>(history: &'a RunHistory, setting: &str) -> Vec<&'a CostSeries> {
+    let all: Vec<&CostSeries> = history.series.iter().filter(|s| s.setting == setting).collect();
     assert_eq!(all.len(), 6, "under each load");
     all
 }
@@ -54,12 +54,14 @@ fn a_change_that_was_put_in_is_found_and_nothing_else() {
         }
     });
     let history =
-        History::of(vec![third, run("first", 1, nothing), run("second", 2, nothing)]).expect("a history");
+        RunHistory::of(vec![third, run("first", 1, nothing), run("second", 2, nothing)]).expect("a history");
     let names: Vec<&str> = history.runs.iter().map(|r| r.name.as_str()).collect();
     assert_eq!(names, ["first", "second", "third"], "in the order of their beginnings");
     for series in of(&history, "built-in, default") {
         assert_eq!((series.points.len(), series.left_out.len()), (3, 0));
-        let Course::Changes(changes) = &series.course else { panic!("{}: {:?}", series.cell, series.course) };
+        let SeriesShape::Changes(changes) = &series.course else {
+            panic!("{}: {:?}", series.cell, series.course)
+        };
         let [change] = changes.as_slice() else { panic!("{}: {changes:?}", series.cell) };
         let by = change.by();
         assert_eq!(change.at, 2, "{}", series.cell);
@@ -67,7 +69,7 @@ fn a_change_that_was_put_in_is_found_and_nothing_else() {
         assert!((by.value - 0.0516).abs() < by.plus_minus() && by.plus_minus() < 0.02, "{by:?}");
     }
     let others = history.series.iter().filter(|s| s.setting != "built-in, default");
-    let found: Vec<&Series> = others.filter(|s| !matches!(s.course, Course::Steady(_))).collect();
+    let found: Vec<&CostSeries> = others.filter(|s| !matches!(s.course, SeriesShape::Steady(_))).collect();
     // Of 24 histories noise may pass for a change in one or two.
     assert!(found.len() <= 3, "{found:?}");
     assert!(history.differences(0, 1).is_empty(), "{:?}", history.differences(0, 1));
@@ -91,11 +93,11 @@ fn of_a_setting_in_bursts_runs_are_compared_by_one_figure() {
         run
     };
     let history =
-        History::of(vec![with("first", 0.002, true), with("second", 0.045, false)]).expect("a history");
+        RunHistory::of(vec![with("first", 0.002, true), with("second", 0.045, false)]).expect("a history");
     for series in of(&history, "tare, all") {
         let shares: Vec<f64> = series.points.iter().map(|(_, cost)| cost.share).collect();
         assert_eq!((shares, series.of_mean), (vec![0.05, 0.05], true), "{}", series.cell);
-        assert!(matches!(series.course, Course::Steady(_)), "{:?}", series.course);
+        assert!(matches!(series.course, SeriesShape::Steady(_)), "{:?}", series.course);
     }
     assert!(of(&history, "built-in, all").iter().all(|series| !series.of_mean), "calm rounds elsewhere");
 }
@@ -132,7 +134,7 @@ fn a_setting_that_has_been_renamed_is_found_by_its_former_name() {
     let mut first = run("first", 1, nothing);
     // Its load is not told, because the test is about settings alone.
     first.analysis.header.definition = study.into();
-    let history = History::of(vec![first.clone(), renamed("second", study.into())]).expect("a history");
+    let history = RunHistory::of(vec![first.clone(), renamed("second", study.into())]).expect("a history");
     for (setting, control) in
         [("none again", true), ("MariaDB's own: everything", false), ("tare, all", false)]
     {
@@ -148,7 +150,7 @@ fn a_setting_that_has_been_renamed_is_found_by_its_former_name() {
     // Without a word of the former names they are others.
     let forgetful = study.replace("formerly", "# formerly");
     first.analysis.header.definition.clone_from(&forgetful);
-    let history = History::of(vec![first, renamed("second", forgetful)]).expect("a history");
+    let history = RunHistory::of(vec![first, renamed("second", forgetful)]).expect("a history");
     let reason = |setting: &str| of(&history, setting)[0].left_out[0].1.clone();
     assert_eq!(reason("MariaDB's own: everything"), "it has no such setting");
     assert_eq!(reason("tare, all"), "`tare, all` was compared with `off`, not with `none`");
@@ -162,9 +164,9 @@ fn what_is_not_the_same_is_left_out_with_a_reason() {
                 change(record);
             }
         });
-        History::of(vec![first, run("second", 2, nothing)]).expect("a history")
+        RunHistory::of(vec![first, run("second", 2, nothing)]).expect("a history")
     };
-    let reasons = |history: &History, setting: &str| -> Vec<String> {
+    let reasons = |history: &RunHistory, setting: &str| -> Vec<String> {
         of(history, setting).iter().flat_map(|s| s.left_out.iter().map(|(_, why)| why.clone())).collect()
     };
     let history =
@@ -173,7 +175,7 @@ fn what_is_not_the_same_is_left_out_with_a_reason() {
     assert_eq!(said.len(), 6);
     assert_eq!(said[0], "`built-in, none` was made otherwise: --performance-schema=1");
     assert!(reasons(&history, "built-in, all").is_empty());
-    assert!(of(&history, "built-in, none").iter().all(|s| s.course == Course::Unknown));
+    assert!(of(&history, "built-in, none").iter().all(|s| s.course == SeriesShape::Unknown));
 
     // What they are compared with is another one: nothing counts.
     let history = other(|header| header["settings"][0]["made_by"] = serde_json::json!([]));
@@ -206,7 +208,7 @@ fn another_build_differs_and_so_does_where_cpu_time_is_read() {
     let first = with("first", [(program, "00112233445566aa"), ("sidecar tare", "aa")], "process");
     let second = with("second", [(program, "00112233445566aa"), ("preload tare", "bb")], "process");
     let third = with("third", [(program, "ffeeddccbbaa9988"), ("preload tare", "cc")], "statements");
-    let history = History::of(vec![first, second, third]).expect("a history");
+    let history = RunHistory::of(vec![first, second, third]).expect("a history");
     let known = history.differences(0, 1);
     assert!(known.is_empty(), "each knows a file that the other does not: {known:?}");
     assert_eq!(
@@ -237,8 +239,8 @@ fn a_load_with_other_options_is_another_load() {
             }
         })
     };
-    let left_out = |first: Run| {
-        let history = History::of(vec![first, with("second", 1000, "minutes = 60")]).expect("a history");
+    let left_out = |first: PastRun| {
+        let history = RunHistory::of(vec![first, with("second", 1000, "minutes = 60")]).expect("a history");
         let series = history.series.iter().find(|s| s.cell.workload == "oltp_read_only").expect("a load");
         series.left_out.clone()
     };

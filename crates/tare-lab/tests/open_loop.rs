@@ -15,12 +15,12 @@ use tare_lab::arrivals::Arrivals;
 use tare_lab::bench::Bench;
 use tare_lab::definition::Definition;
 use tare_lab::interrupt::Interrupt;
-use tare_lab::load::{Load, Report};
+use tare_lab::load::{DriverReport, Load};
 use tare_lab::record::{Record, Slice};
-use tare_lab::runner::{self, Order};
+use tare_lab::runner::{self, StudyOrder};
 use tare_lab::setting::Setting;
-use tare_lab::target::Target;
-use tare_lab::workload::{self, Script};
+use tare_lab::target::ServerTarget;
+use tare_lab::workload::{self, SysbenchScript};
 use tare_lab::{Error, journal};
 use tare_server::installation::Installation;
 use tare_testkit::{eventually, turn};
@@ -95,7 +95,7 @@ fn pass(mut from: UnixStream, mut to: UnixStream, gate: &Arc<Mutex<()>>, passed:
 fn a_stall_that_a_closed_loop_hides_is_seen_in_an_open_one() {
     let _turn = turn();
     let points = |arrivals| Load {
-        script: Script::Stock("oltp_point_select"),
+        script: SysbenchScript::Stock("oltp_point_select"),
         schema: "sbtest".into(),
         users: USERS,
         options: [("table-size".to_owned(), "1000".to_owned())].into(),
@@ -111,9 +111,9 @@ fn a_stall_that_a_closed_loop_hides_is_seen_in_an_open_one() {
     let path = bench.folder().join("proxy");
     let proxy = Proxy::new(&path, server.socket());
 
-    let target = Target::of_socket(&path);
+    let target = ServerTarget::of_socket(&path);
     let seconds = u32::try_from(EVERY.as_secs()).expect("some");
-    let drive = |load: &Load| -> Report {
+    let drive = |load: &Load| -> DriverReport {
         let drive = bench.driver.start(load, &target, seconds).expect("it starts");
         drive.finish(&Interrupt::default(), &mut |_| Ok(())).expect("a report")
     };
@@ -132,7 +132,7 @@ fn a_stall_that_a_closed_loop_hides_is_seen_in_an_open_one() {
     // Of a closed loop, one of each connection did. Whatever else this machine stalls for is charged in the
     // same way.
     let quarter = STALL.as_secs_f64() / 4.0;
-    let waited = |report: &Report| {
+    let waited = |report: &DriverReport| {
         let slow = report.latency.histogram.iter().filter(|(bound, _)| *bound > quarter);
         slow.map(|(_, n)| n).sum::<u64>()
     };
@@ -174,8 +174,8 @@ rates = [5]
 fn a_study_drives_every_setting_at_a_share_of_one_maximum() {
     let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
-    let order = Order {
-        credentials: tare_lab::target::Credentials::default(),
+    let order = StudyOrder {
+        credentials: tare_lab::target::AccountPasswords::default(),
         name: "half-idle".into(),
         text: STUDY.into(),
         definition: Definition::read(STUDY, "half_idle.toml", false).expect("a study"),
@@ -250,7 +250,7 @@ fn a_load_of_more_than_can_be_served_serves_all_that_arrived() {
     // More than twice as many as there is room for in the pipe.
     let arrivals = Some(Arrivals { rate: 20_000.0, seed: 3 });
     let load = Load {
-        script: Script::Stock("oltp_point_select"),
+        script: SysbenchScript::Stock("oltp_point_select"),
         schema: "sbtest".into(),
         users: 1,
         options: [("table-size".to_owned(), "1000".to_owned())].into(),

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use tare_budget::{Cost, Kind, Level, Prices, Provider};
-use tare_lab::prices::experiment::{self, Setting};
-use tare_lab::prices::{Fit, Load, TooLittle, fit};
+use tare_budget::{Cost, Kind, Level, PricedProvider, Prices};
+use tare_lab::prices::experiment::{self, PriceSetting};
+use tare_lab::prices::{Fit, LoadMeasurements, TooLittle, fit};
 
 /// A load's name, nanoseconds of a transaction, and its events.
 type Made = (&'static str, f64, &'static [(Kind, f64)]);
@@ -158,7 +158,7 @@ const DEARER: f64 = 2.0;
 
 /// What an event costs at each level, over one that is off: what was believed, twice, and each step of that
 /// more or less by up to 70%.
-fn truth(provider: Provider, kind: Kind, level: Level) -> f64 {
+fn truth(provider: PricedProvider, kind: Kind, level: Level) -> f64 {
     let believed = believed(provider);
     let over_off = |level| believed.cost(kind, level).ns - believed.cost(kind, Level::Off).ns;
     let lock = matches!(kind, Kind::Mutex | Kind::RwLock);
@@ -170,7 +170,7 @@ fn truth(provider: Provider, kind: Kind, level: Level) -> f64 {
         Level::Lean if lock => Level::Counts,
         Level::Sums => Level::Counts,
         Level::Current | Level::History | Level::Sampled | Level::Lean => Level::Sums,
-        Level::Exact if provider == Provider::Tare => Level::Lean,
+        Level::Exact if provider == PricedProvider::Tare => Level::Lean,
         Level::Exact => Level::History,
     };
     // Queries, which these loads have none of, come before the first.
@@ -205,7 +205,12 @@ impl Noise {
 }
 
 /// Measurements of known prices. All settings of a block are compared with the same base and its A/A control.
-fn measured(provider: Provider, settings: &[Setting], noise: Noise, random: &mut fastrand::Rng) -> Vec<Load> {
+fn measured(
+    provider: PricedProvider,
+    settings: &[PriceSetting],
+    noise: Noise,
+    random: &mut fastrand::Rng,
+) -> Vec<LoadMeasurements> {
     let mut loads = vec![];
     for (name, charge, events) in LOADS {
         let events: BTreeMap<Kind, f64> = events.iter().copied().collect();
@@ -220,29 +225,33 @@ fn measured(provider: Provider, settings: &[Setting], noise: Noise, random: &mut
                 shares.push(cost / charge + noise.draw(random) - base);
             }
         }
-        loads.push(Load { name: name.to_owned(), charge, events, shares });
+        loads.push(LoadMeasurements { name: name.to_owned(), charge, events, shares });
     }
     loads
 }
 
-fn believed(provider: Provider) -> &'static Prices {
+fn believed(provider: PricedProvider) -> &'static Prices {
     static ALL: [OnceLock<Prices>; 3] = [const { OnceLock::new() }; 3];
     // Not those that ship, which change with what was measured last.
     let text = match provider {
-        Provider::Tare => include_str!("../../tare-budget/tests/prices/tare.toml"),
-        Provider::MariaDb => include_str!("../../tare-budget/tests/prices/mariadb.toml"),
-        Provider::MySql => include_str!("../../tare-budget/tests/prices/mysql.toml"),
+        PricedProvider::Tare => include_str!("../../tare-budget/tests/prices/tare.toml"),
+        PricedProvider::MariaDb => include_str!("../../tare-budget/tests/prices/mariadb.toml"),
+        PricedProvider::MySql => include_str!("../../tare-budget/tests/prices/mysql.toml"),
     };
     ALL[provider as usize].get_or_init(|| Prices::read(text).expect("it can be read"))
 }
 
 /// What the regression makes of loads.
-fn found(provider: Provider, settings: &[Setting], loads: &[Load]) -> Result<Fit, TooLittle> {
+fn found(
+    provider: PricedProvider,
+    settings: &[PriceSetting],
+    loads: &[LoadMeasurements],
+) -> Result<Fit, TooLittle> {
     let levels: Vec<_> = settings.iter().map(|it| it.levels.clone()).collect();
     fit(&levels, loads, believed(provider))
 }
 
-fn fitted(provider: Provider, noise: Noise, seed: u64) -> Fit {
+fn fitted(provider: PricedProvider, noise: Noise, seed: u64) -> Fit {
     let settings = experiment::settings(provider);
     let loads = measured(provider, &settings, noise, &mut fastrand::Rng::with_seed(seed));
     found(provider, &settings, &loads).expect("enough was measured")
@@ -253,7 +262,7 @@ fn prices(fit: &Fit) -> impl Iterator<Item = (Kind, Level, Cost)> {
 }
 
 /// What prices say of a setting under a load, in nanoseconds, and what is true.
-fn said(provider: Provider, fit: &Fit, setting: &Setting, load: &Load) -> (f64, f64) {
+fn said(provider: PricedProvider, fit: &Fit, setting: &PriceSetting, load: &LoadMeasurements) -> (f64, f64) {
     let of = |(kind, level): (&Kind, &Level)| {
         let events = load.events.get(kind).copied().unwrap_or(0.0);
         let price = fit.prices.get(kind).map_or(0.0, |levels| levels[level].ns);
@@ -266,7 +275,7 @@ const QUIET: Noise = Noise { share: 0.002, blocks: 3, wild: false };
 
 #[test]
 fn what_loads_cost_is_found_whatever_was_believed() {
-    for provider in [Provider::Tare, Provider::MySql] {
+    for provider in [PricedProvider::Tare, PricedProvider::MySql] {
         let settings = experiment::settings(provider);
         let loads = measured(provider, &settings, QUIET, &mut fastrand::Rng::with_seed(1));
         let fit = found(provider, &settings, &loads).expect("enough was measured");
@@ -289,7 +298,8 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
         (Noise { share: 0.005, blocks: 3, wild: true }, 0.94),
     ] {
         let (mut held, mut all) = (0usize, 0usize);
-        for (seed, provider) in (0..4).zip([Provider::Tare, Provider::MySql].into_iter().cycle()) {
+        for (seed, provider) in (0..4).zip([PricedProvider::Tare, PricedProvider::MySql].into_iter().cycle())
+        {
             for (kind, level, cost) in prices(&fitted(provider, noise, seed)) {
                 assert!(cost.low <= cost.ns && cost.ns <= cost.high, "{kind} {level}: {cost:?}");
                 let truth = truth(provider, kind, level);
@@ -307,7 +317,7 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
 #[test]
 fn intervals_narrow_as_noise_does() {
     let width = |share| {
-        let fit = fitted(Provider::MariaDb, Noise { share, blocks: 3, wild: false }, 5);
+        let fit = fitted(PricedProvider::MariaDb, Noise { share, blocks: 3, wild: false }, 5);
         let mutex = fit.prices[&Kind::Mutex][&Level::Exact];
         mutex.high - mutex.low
     };
@@ -317,7 +327,7 @@ fn intervals_narrow_as_noise_does() {
 /// Kinds that no load tells apart have their sum as it was measured, each its part of it as it was believed.
 #[test]
 fn what_cannot_be_told_apart_is_as_it_was_believed() {
-    let provider = Provider::MySql;
+    let provider = PricedProvider::MySql;
     let settings = experiment::settings(provider);
     let mut loads = measured(provider, &settings, QUIET, &mut fastrand::Rng::with_seed(2));
     // Wherever there is idleness, there are twice as many events of sockets.
@@ -339,9 +349,9 @@ fn what_cannot_be_told_apart_is_as_it_was_believed() {
 
 #[test]
 fn a_kind_without_events_has_no_price_and_too_little_is_refused() {
-    let provider = Provider::MySql;
+    let provider = PricedProvider::MySql;
     let settings = experiment::settings(provider);
-    let fit = |loads: &[Load]| found(provider, &settings, loads);
+    let fit = |loads: &[LoadMeasurements]| found(provider, &settings, loads);
     let loads = measured(provider, &settings, QUIET, &mut fastrand::Rng::with_seed(2));
     let all = fit(&loads).expect("enough");
     assert!(!all.prices.contains_key(&Kind::Error) && all.prices.contains_key(&Kind::Condition));

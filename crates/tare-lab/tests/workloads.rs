@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use mysql::prelude::Queryable;
 use tare_lab::interrupt::Interrupt;
-use tare_lab::server::{Launch, Server};
+use tare_lab::server::{Launch, LaunchedServer};
 use tare_lab::workload;
 use tare_server::datadir::{self, Account, Scratch};
 use tare_server::installation::Installation;
@@ -16,7 +16,7 @@ const SMALL: &str = "--scale=0.01";
 
 /// A server with an empty schema, and our scripts.
 struct Bed {
-    server: Server,
+    server: LaunchedServer,
     // Last: removed after the server is gone.
     scratch: Scratch,
 }
@@ -276,8 +276,8 @@ fn the_scripts_are_those_of_the_folder() {
     let mut known: Vec<String> = workload::WORKLOADS
         .iter()
         .filter_map(|w| match w.script {
-            workload::Script::Own(file, _) => Some(file.to_owned()),
-            workload::Script::Stock(_) | workload::Script::Recorded => None,
+            workload::SysbenchScript::Own(file, _) => Some(file.to_owned()),
+            workload::SysbenchScript::Stock(_) | workload::SysbenchScript::Recorded => None,
         })
         .collect();
     // Drives the others at a rate.

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use tare_host::options::{
-    BUILT_IN_PREFIX, BuiltInSettings, Entry, Kind, OPTIONS, OptionFiles, Options, Origin, parse_size,
+    BUILT_IN_PREFIX, BuiltInSettings, GivenOption, OPTIONS, OptionFiles, OptionOrigin, OptionType, Options,
+    parse_size,
 };
 
 /// The settings that tare must know before the server itself has read them.
@@ -54,7 +55,7 @@ impl ServerSettings {
                     }
                     None => (option, None),
                 };
-                self.apply(key, value.as_deref(), &Origin::CommandLine);
+                self.apply(key, value.as_deref(), &OptionOrigin::CommandLine);
             } else if let Some(letters) = argument.strip_prefix('-')
                 && let Some(value_wanted) = self.apply_letters(letters)
             {
@@ -82,7 +83,7 @@ impl ServerSettings {
         None
     }
 
-    fn apply(&mut self, key: &str, value: Option<&str>, origin: &Origin) {
+    fn apply(&mut self, key: &str, value: Option<&str>, origin: &OptionOrigin) {
         let key = &*plain(key);
         let (key, on) = match key.strip_prefix("skip-").or(key.strip_prefix("disable-")) {
             Some(key) => (key, false),
@@ -116,7 +117,7 @@ impl ServerSettings {
             }
         } else if let Some((name, text)) = rule(key, value, flag) {
             let [group, key] = [Options::GROUP, name].map(str::to_owned);
-            self.built_in.rules.push(Entry { group, key, value: Some(text), origin: origin.clone() });
+            self.built_in.rules.push(GivenOption { group, key, value: Some(text), origin: origin.clone() });
         }
     }
 }
@@ -150,7 +151,7 @@ fn plain(key: &str) -> String {
 /// Returns the size that an option of the server sets. The server also accepts the beginning of a name.
 fn size(key: &str) -> Option<&'static str> {
     let key = key.strip_prefix(BUILT_IN_PREFIX)?;
-    let names = || OPTIONS.iter().filter(|def| matches!(def.kind, Kind::Count(..))).map(|def| def.name);
+    let names = || OPTIONS.iter().filter(|def| matches!(def.kind, OptionType::Count(..))).map(|def| def.name);
     let mut begun = names().filter(|name| name.starts_with(key));
     names().find(|name| *name == key).or_else(|| begun.next().filter(|_| begun.next().is_none()))
 }

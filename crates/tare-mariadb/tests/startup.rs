@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use preload::{Start, example, lines, output, preloaded, provider, text};
-use tare_testkit::host::Host;
+use tare_testkit::host::HostProgram;
 
 /// The shell shows what its environment holds after the constructors, and so what its children inherit.
 const SHOW_PRELOAD: [&str; 2] = ["-c", "echo \"$LD_PRELOAD\""];
@@ -64,7 +64,7 @@ fn children_of_a_server_do_not_inherit_tare_and_keep_the_rest() {
 
 #[test]
 fn runs_that_print_and_end_print_the_same() {
-    let host = Host::find().unwrap();
+    let host = HostProgram::find().unwrap();
     for arguments in
         [&["--help"][..], &["--verbose", "--help"], &["--version"], &["-V"], &["--print-defaults"]]
     {
@@ -79,7 +79,7 @@ fn runs_that_print_and_end_print_the_same() {
 
 #[test]
 fn an_option_file_that_is_a_pipe_is_the_servers() {
-    let host = Host::find().unwrap();
+    let host = HostProgram::find().unwrap();
     let printed = |libraries: &[&Path]| {
         let mut command = preloaded(&host.mariadbd, libraries);
         command.args(["--defaults-file=/dev/stdin", "--print-defaults"]);
@@ -97,7 +97,7 @@ fn an_option_file_that_is_a_pipe_is_the_servers() {
 #[test]
 fn a_bootstrap_run_is_left_alone() {
     let _turn = tare_testkit::turn();
-    let host = Host::find().unwrap();
+    let host = HostProgram::find().unwrap();
     let home = host.new_home().unwrap();
     let mut command = preloaded(&host.mariadbd, &[&provider()]);
     command.args(["--no-defaults", "--bootstrap", "--user=mysql", "--innodb-log-file-size=8M"]);
@@ -118,7 +118,7 @@ fn a_bootstrap_run_is_left_alone() {
 #[test]
 fn a_start_that_fails_after_the_tables_are_served_ends_as_ever() {
     let _turn = tare_testkit::turn();
-    let host = Host::find().unwrap();
+    let host = HostProgram::find().unwrap();
     let end = |libraries: &[&Path]| {
         let home = host.new_home().unwrap();
         let mut command = preloaded(&host.mariadbd, libraries);
@@ -141,7 +141,7 @@ fn a_start_that_fails_after_the_tables_are_served_ends_as_ever() {
 #[test]
 fn a_data_directory_is_installed_as_ever() {
     let _turn = tare_testkit::turn();
-    let host = Host::find().unwrap();
+    let host = HostProgram::find().unwrap();
     let home = host.new_home().unwrap();
     let data = home.path().join("fresh");
     let mut command = preloaded(host.install_program().unwrap(), &[&provider()]);
@@ -192,7 +192,7 @@ fn a_wrong_option_is_named_with_file_and_line_and_the_server_runs() {
 #[test]
 fn an_init_file_finds_the_tables() {
     let _turn = tare_testkit::turn();
-    if !Host::find().unwrap().has_federated() {
+    if !HostProgram::find().unwrap().has_federated() {
         println!("skipped: the server has no FEDERATED plugin");
         return;
     }
@@ -209,7 +209,7 @@ fn an_init_file_finds_the_tables() {
 #[test]
 fn where_the_system_gives_no_file_in_memory_the_tables_are_the_servers_own() {
     let _turn = tare_testkit::turn();
-    if !Host::find().unwrap().has_federated() {
+    if !HostProgram::find().unwrap().has_federated() {
         println!("skipped: the server has no FEDERATED plugin, and that is said first");
         return;
     }

@@ -11,7 +11,7 @@ use mysql::prelude::Queryable;
 use preload::{Server, Start, example};
 use tare_mariadb::redirect;
 use tare_testkit::eventually;
-use tare_testkit::host::Host;
+use tare_testkit::host::HostProgram;
 use tare_testkit::server::LIMIT;
 
 fn endpoint() -> Server {
@@ -65,7 +65,7 @@ fn wait_for_translation(client: &mut Conn) {
 #[test]
 fn a_federated_table_lives_on_a_unix_socket() {
     let _turn = tare_testkit::turn();
-    let host = Host::find().unwrap();
+    let host = HostProgram::find().unwrap();
     if host.plugins().is_none() {
         println!("skipped: the server comes without plugins, FEDERATED among them");
         return;

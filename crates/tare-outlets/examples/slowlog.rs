@@ -13,7 +13,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, Rotation, Text};
+use tare_outlets::slowlog::{
+    self, Control, Destination, Rotation, SlowLogFormat, SlowLogOptions, StatementFilter, Text,
+};
 
 /// Statements of one answer, of so many threads, each thread's in a row as the endpoint has them.
 const ANSWER: u64 = 10_000;
@@ -22,12 +24,12 @@ const THREADS: u64 = 20;
 const BEGIN_US: u64 = 1_760_000_000_000_000;
 
 /// What is measured: the form, what of the texts, the share.
-const FORMS: [(&str, Form, Text, &str); 5] = [
-    ("slow", Form::Slow, Text::Full, "1/1"),
-    ("slow-normalised", Form::Slow, Text::Normalised, "1/1"),
-    ("slow-sample", Form::Slow, Text::Full, "1/100"),
-    ("json", Form::Json, Text::Full, "1/1"),
-    ("json-none", Form::Json, Text::None, "1/1"),
+const FORMS: [(&str, SlowLogFormat, Text, &str); 5] = [
+    ("slow", SlowLogFormat::Slow, Text::Full, "1/1"),
+    ("slow-normalised", SlowLogFormat::Slow, Text::Normalised, "1/1"),
+    ("slow-sample", SlowLogFormat::Slow, Text::Full, "1/100"),
+    ("json", SlowLogFormat::Json, Text::Full, "1/1"),
+    ("json-none", SlowLogFormat::Json, Text::None, "1/1"),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -70,9 +72,9 @@ impl Control for UntilRead {
 fn log(statements: u64, name: &str) -> Result<(), Box<dyn Error>> {
     let (_, form, text, share) = *FORMS.iter().find(|form| form.0 == name).ok_or("no such form")?;
     let folder = tempfile::tempdir()?;
-    let options = Options {
+    let options = SlowLogOptions {
         socket: folder.path().join("tare.sock"),
-        choice: Choice { share: share.parse()?, ..Choice::default() },
+        choice: StatementFilter { share: share.parse()?, ..StatementFilter::default() },
         form,
         text,
         // A file of the usual length of a log that is rotated, and never more.

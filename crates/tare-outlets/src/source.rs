@@ -16,11 +16,11 @@ use std::time::{Duration, SystemTime};
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
-use tare_connect::{Manner, Place, Secret, Server, Tls, WrongDsn, sentence};
+use tare_connect::{Manner, Secret, ServerAccount, ServerLocation, Tls, WrongDsn, sentence};
 use tare_server::sql::literal;
 use tare_words::error_number::{NO_COLUMN, NO_TABLE, PASSING, PREVENTED, RIGHTS};
 
-pub use prepared::Prepared;
+pub use prepared::PreparedQuery;
 
 /// The schema of all tables.
 const SCHEMA: &str = "performance_schema";
@@ -95,7 +95,7 @@ pub enum Address {
     /// Path of the endpoint's socket, `tare.sock` in the data directory.
     Socket(PathBuf),
     /// A server with an account on it.
-    Account(Box<Server>),
+    Account(Box<ServerAccount>),
 }
 
 impl Address {
@@ -105,15 +105,15 @@ impl Address {
     ///
     /// [`Error::Address`], without the password in it.
     pub fn dsn(given: &str) -> Result<Self, Error> {
-        Ok(Address::Account(Box::new(Server::of_dsn(given)?)))
+        Ok(Address::Account(Box::new(ServerAccount::of_dsn(given)?)))
     }
 
     fn connect(&self) -> Result<Conn, Error> {
         let manner = Manner { patience: Some(PATIENCE), max_packet: None };
         let connected = match self {
             Address::Socket(path) => {
-                let endpoint = Server {
-                    place: Place::Socket(path.clone()),
+                let endpoint = ServerAccount {
+                    place: ServerLocation::Socket(path.clone()),
                     user: "tare".to_owned(),
                     password: None::<Secret>,
                     schema: Some(SCHEMA.to_owned()),
@@ -313,7 +313,7 @@ impl Source {
         &mut self,
         table: &str,
         columns: &[&str],
-        parts: &[Part],
+        parts: &[QueryPart],
         take: &mut dyn FnMut(usize, Row),
     ) -> Result<bool, Error> {
         if !matches!(self.address, Address::Socket(_)) {
@@ -410,16 +410,16 @@ impl Source {
 
 /// A part of a query at one point in time; see [`Source::at_once`].
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct QueryPart {
     /// What it returns.
-    pub of: Of,
+    pub of: PartResult,
     /// Its rows: empty, or starts with WHERE, ORDER BY or LIMIT.
     pub filter: String,
 }
 
 /// What a part returns.
 #[derive(Clone, Debug)]
-pub enum Of {
+pub enum PartResult {
     /// The rows, with all columns.
     Rows,
     /// One row with the sums of these columns; the others are NULL.
@@ -428,13 +428,13 @@ pub enum Of {
     Count,
 }
 
-impl Part {
+impl QueryPart {
     /// Returns the part as SQL. A missing column is NULL.
     fn select(&self, number: usize, table: &str, columns: &[Option<&str>]) -> String {
         let item = |(at, column): (usize, &Option<&str>)| match (&self.of, column) {
-            (Of::Count, _) if at == 0 => "COUNT(*)".to_owned(),
-            (Of::Rows, Some(column)) => format!("`{column}`"),
-            (Of::Sums(summed), Some(column)) if summed.contains(&at) => format!("SUM(`{column}`)"),
+            (PartResult::Count, _) if at == 0 => "COUNT(*)".to_owned(),
+            (PartResult::Rows, Some(column)) => format!("`{column}`"),
+            (PartResult::Sums(summed), Some(column)) if summed.contains(&at) => format!("SUM(`{column}`)"),
             _ => "NULL".to_owned(),
         };
         let items: Vec<String> = columns.iter().enumerate().map(item).collect();

@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_outlets::export::collector::{Options, Tables};
+use tare_outlets::export::collector::{CollectorOptions, TableSource};
 use tare_outlets::export::collectors;
-use tare_outlets::export::scrape::{self, Reader};
-use tare_outlets::source::Part;
+use tare_outlets::export::scrape::{self, ServerScraper};
+use tare_outlets::source::QueryPart;
 use tare_outlets::top::look::{Ask, View};
 use tare_outlets::{Address, Error, Row, Source, top};
 use tare_server::process::thread_cpu_time;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::{Provider, setting};
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::{TestProvider, setting};
 
 /// A server with so many digests, each counted by several connections, some of which are still there.
 fn filled(shape: &str, digests: u64) -> (Server, Vec<Conn>) {
-    let settings = Settings::new(Provider::under_test())
+    let settings = StartSettings::new(TestProvider::under_test())
         .provider_option("digests-size", digests + 1000)
         .tare_option("shape", shape);
     let server = Server::start(settings).expect("a server");
@@ -67,7 +67,7 @@ struct Questions(Vec<(String, Vec<String>, AskedSource)>);
 
 enum AskedSource {
     Each(String),
-    AtOnce(Vec<Part>),
+    AtOnce(Vec<QueryPart>),
 }
 
 impl Questions {
@@ -79,7 +79,7 @@ impl Questions {
 
 struct Noting<'a>(&'a mut Source, &'a mut Questions);
 
-impl Tables for Noting<'_> {
+impl TableSource for Noting<'_> {
     fn each(
         &mut self,
         table: &str,
@@ -96,7 +96,7 @@ impl Tables for Noting<'_> {
         &mut self,
         table: &str,
         columns: &[&str],
-        parts: &[Part],
+        parts: &[QueryPart],
         take: &mut dyn FnMut(usize, Row),
     ) -> Result<bool, Error> {
         let is_told = self.0.at_once(table, columns, parts, take)?;
@@ -105,7 +105,7 @@ impl Tables for Noting<'_> {
     }
 }
 
-fn questions(source: &mut Source, options: &Options) -> Questions {
+fn questions(source: &mut Source, options: &CollectorOptions) -> Questions {
     let mut questions = Questions::default();
     let wanted: Vec<&'static str> =
         collectors::all().filter(|it| options.has(it)).map(|it| it.name).collect();
@@ -124,11 +124,11 @@ fn what_a_look_costs_the_server() {
     for shape in ["strict", "extended"] {
         let (server, _open) = filled(shape, digests);
         let address = Address::Socket(server.endpoint());
-        let options = Options::default();
+        let options = CollectorOptions::default();
         println!(
             "\n{shape}, {digests} digests: milliseconds of the server's CPU (mean, least), milliseconds here"
         );
-        let reader = Reader::new(address.clone(), options.clone());
+        let reader = ServerScraper::new(address.clone(), options.clone());
         print(&server, "tare export: a scrape", times, || {
             let page = reader.look(&reader.on(), Instant::now() + Duration::from_secs(10)).page();
             assert!(page.contains("mysql_up 1"), "{page}");

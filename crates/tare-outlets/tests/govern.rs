@@ -20,19 +20,19 @@ use mysql::prelude::Queryable;
 use tare_budget::board::Why;
 use tare_budget::{CostAccount, Decision, Kind, Level, Prices};
 use tare_outlets::Address;
-use tare_outlets::govern::{Error, Event, Machine, Notice, Orders, PutBack, govern, put_back};
+use tare_outlets::govern::{Error, GovernorEvent, Notice, Orders, PutBack, ServerMachine, govern, put_back};
 use tare_testkit::mysql_server::{Mysql, SERIES};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tempfile::TempDir;
 
 /// A process that uses a thousand seconds whenever one looks, beside which reading the counts is nothing: so
 /// that shares do not depend on the machine.
 static SECONDS: AtomicU64 = AtomicU64::new(0);
 
-fn machine() -> Machine {
+fn machine() -> ServerMachine {
     let cpu = |_| Some(Duration::from_secs(SECONDS.fetch_add(1000, Ordering::Relaxed)));
-    Machine { find: Box::new(|_| Some(1)), cpu, thread_cpu: |_, _| None, work_ns: Box::new(|| 1.0) }
+    ServerMachine { find: Box::new(|_| Some(1)), cpu, thread_cpu: |_, _| None, work_ns: Box::new(|| 1.0) }
 }
 
 /// Prices beside which a thousand seconds are little: a second an event, and nothing when it is off.
@@ -45,8 +45,13 @@ fn dear() -> Prices {
 }
 
 /// A machine that is elsewhere.
-fn elsewhere() -> Machine {
-    Machine { find: Box::new(|_| None), cpu: |_| None, thread_cpu: |_, _| None, work_ns: Box::new(|| 1.0) }
+fn elsewhere() -> ServerMachine {
+    ServerMachine {
+        find: Box::new(|_| None),
+        cpu: |_| None,
+        thread_cpu: |_, _| None,
+        work_ns: Box::new(|| 1.0),
+    }
 }
 
 const STATEMENTS: [&str; 8] = [
@@ -75,7 +80,7 @@ impl Host {
     }
 
     fn mariadb() -> Host {
-        let server = Server::start(Settings::new(Provider::BuiltIn)).expect("a server");
+        let server = Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server");
         Host::new(Some(server), None)
     }
 
@@ -161,7 +166,7 @@ fn run(
     looks: usize,
     leave: bool,
     mut between: impl FnMut(usize),
-) -> (Vec<Event>, Result<(), Error>) {
+) -> (Vec<GovernorEvent>, Result<(), Error>) {
     let mut events = vec![];
     let mut nth = 0;
     let mut wait = |_| {
@@ -173,28 +178,28 @@ fn run(
     (events, done)
 }
 
-fn decisions(events: &[Event]) -> Vec<&Decision> {
+fn decisions(events: &[GovernorEvent]) -> Vec<&Decision> {
     let each = events.iter();
     each.filter_map(|event| match event {
-        Event::Looked { decision, .. } => Some(decision.as_ref()),
+        GovernorEvent::Looked { decision, .. } => Some(decision.as_ref()),
         _ => None,
     })
     .collect()
 }
 
-fn notices(events: &[Event]) -> Vec<&Notice> {
+fn notices(events: &[GovernorEvent]) -> Vec<&Notice> {
     let each = events.iter();
     each.filter_map(|event| match event {
-        Event::Noticed(notice) => Some(notice),
+        GovernorEvent::Noticed(notice) => Some(notice),
         _ => None,
     })
     .collect()
 }
 
-fn put_backs(events: &[Event]) -> Vec<&PutBack> {
+fn put_backs(events: &[GovernorEvent]) -> Vec<&PutBack> {
     let each = events.iter();
     each.filter_map(|event| match event {
-        Event::PutBack(done) => Some(done),
+        GovernorEvent::PutBack(done) => Some(done),
         _ => None,
     })
     .collect()
@@ -233,9 +238,9 @@ fn what_is_over_the_budget_is_switched_off_and_put_back_in_the_end() {
 }
 
 /// Creates a [`machine`] with threads whose time goes by likewise.
-fn machine_with_threads() -> Machine {
+fn machine_with_threads() -> ServerMachine {
     let thread_cpu = |_, _| Some(Duration::from_secs(1 + SECONDS.fetch_add(1000, Ordering::Relaxed)));
-    Machine { thread_cpu, ..machine() }
+    ServerMachine { thread_cpu, ..machine() }
 }
 
 #[test]
@@ -383,8 +388,8 @@ fn a_server_that_is_restarted_is_governed_anew() {
         }
     });
     done.expect("it governs");
-    assert!(events.iter().any(|it| matches!(it, Event::Lost(_))), "{events:?}");
-    assert!(events.iter().any(|it| matches!(it, Event::Back { restarted: true })), "{events:?}");
+    assert!(events.iter().any(|it| matches!(it, GovernorEvent::Lost(_))), "{events:?}");
+    assert!(events.iter().any(|it| matches!(it, GovernorEvent::Back { restarted: true })), "{events:?}");
     let moves = decisions(&events).iter().filter(|it| !it.moves.is_empty()).count();
     assert!(moves >= 2, "before and after");
     assert_eq!(host.borrow().settings(), before);
@@ -424,7 +429,7 @@ fn who_cannot_govern_is_told_why_and_nothing_is_changed() {
             Ok(()) => assert!(
                 counts
                     && matches!(&told[0],
-                Event::Began { meter, .. } if meter == "CPU time as the server counts it")
+                GovernorEvent::Began { meter, .. } if meter == "CPU time as the server counts it")
             ),
             Err(unknown) => {
                 let unknown = unknown.to_string();
@@ -463,7 +468,7 @@ fn settings_that_are_left_stay() {
     let before = host.settings();
     let (events, done) = run(&host.dear_orders(), 2, true, |_| host.load());
     done.expect("it governs");
-    assert!(matches!(events.last(), Some(Event::Left(rows)) if *rows > 20), "{events:?}");
+    assert!(matches!(events.last(), Some(GovernorEvent::Left(rows)) if *rows > 20), "{events:?}");
     assert_ne!(host.settings(), before);
     assert!(host.nothing_owed());
 }

@@ -6,21 +6,21 @@ use std::time::{Duration, SystemTime};
 use mysql::prelude::Queryable;
 use tare_outlets::report::{self, Report, When};
 use tare_outlets::sessions::{History, Moment, RUNNING, Sums, TABLE};
-use tare_outlets::snapshot::{self, Choice, Target};
+use tare_outlets::snapshot::{self, SnapshotTarget, TableChoice};
 use tare_outlets::top::look::{Ask, View};
 use tare_outlets::top::once;
 use tare_outlets::top::read::Reader;
 use tare_outlets::top::state::State;
 use tare_outlets::{Address, Source};
 use tare_testkit::eventually;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 const UPDATE: &str = "UPDATE `shop` . `stock` SET `n` = `n` + ? WHERE ID = ?";
 
 /// Starts a server far from UTC that samples often.
 fn start() -> Server {
-    let settings = Settings::new(Provider::tare()).tare_option("ash-interval", "10ms");
+    let settings = StartSettings::new(TestProvider::tare()).tare_option("ash-interval", "10ms");
     Server::start(settings.option("--default-time-zone=+05:00")).expect("a server")
 }
 
@@ -110,10 +110,10 @@ fn top_shows_what_happened_before_it_was_started() {
 
 fn snapshot(address: &Address, path: &Path, from: Option<&str>) {
     let tables = [TABLE, RUNNING, "events_statements_summary_by_digest", "tare_status"].map(str::to_owned);
-    let choice = Choice { tables: tables.into(), text: false };
+    let choice = TableChoice { tables: tables.into(), text: false };
     let mut source = Source::open(address.clone()).expect("a server");
     let header = snapshot::header(&mut source, &choice).expect("a header");
-    let target = Target::named(path).expect("a name");
+    let target = SnapshotTarget::named(path).expect("a name");
     let taken = snapshot::write(&target, &header, true, |sink| {
         snapshot::take_from(&mut source, &choice, from, sink, &|| false)
     });

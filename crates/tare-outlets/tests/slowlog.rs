@@ -20,11 +20,13 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
-use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, Rotation, Text, Totals};
+use tare_outlets::slowlog::{
+    self, Control, Destination, Rotation, SlowLogFormat, SlowLogOptions, SlowLogTotals, StatementFilter, Text,
+};
 use tare_outlets::{Address, Source};
-use tare_testkit::load::{Load, TPCC};
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::load::{SysbenchLoad, TPCC};
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::{eventually, poll};
 
 #[derive(Default)]
@@ -59,14 +61,14 @@ impl Control for Hand {
 
 fn server(history: &str) -> Server {
     let option = format!("--performance-schema-events-statements-history-long-size={history}");
-    Server::start(Settings::new(Provider::tare()).option(option)).expect("a server")
+    Server::start(StartSettings::new(TestProvider::tare()).option(option)).expect("a server")
 }
 
-fn options(server: &Server, file: &Path) -> Options {
-    Options {
+fn options(server: &Server, file: &Path) -> SlowLogOptions {
+    SlowLogOptions {
         socket: server.endpoint(),
-        choice: Choice::default(),
-        form: Form::Json,
+        choice: StatementFilter::default(),
+        form: SlowLogFormat::Json,
         text: Text::Full,
         destination: Destination::File(file.to_owned(), Rotation::default()),
         interval: Duration::from_millis(20),
@@ -74,7 +76,7 @@ fn options(server: &Server, file: &Path) -> Options {
 }
 
 /// Logs while `work` is done.
-fn log<T>(options: &Options, hand: &Hand, work: impl FnOnce() -> T) -> (Totals, T) {
+fn log<T>(options: &SlowLogOptions, hand: &Hand, work: impl FnOnce() -> T) -> (SlowLogTotals, T) {
     std::thread::scope(|scope| {
         let logging = scope.spawn(|| slowlog::run(options, hand).expect("it logs"));
         hand.wait_for("reads what ends from now on");
@@ -199,11 +201,11 @@ fn a_pipe_that_nobody_reads_is_waited_for_until_the_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
-    let options = Options {
+    let options = SlowLogOptions {
         // It is asked only when there is somebody to write to.
         socket: folder.path().join("no-such-socket"),
-        choice: Choice::default(),
-        form: Form::Slow,
+        choice: StatementFilter::default(),
+        form: SlowLogFormat::Slow,
         text: Text::Full,
         destination: Destination::File(pipe, Rotation::default()),
         interval: Duration::from_millis(20),
@@ -215,7 +217,7 @@ fn a_pipe_that_nobody_reads_is_waited_for_until_the_end() {
         hand.over.store(true, SeqCst);
         logging.join().expect("no panic")
     });
-    assert_eq!(totals, Totals::default());
+    assert_eq!(totals, SlowLogTotals::default());
 }
 
 #[test]
@@ -224,7 +226,8 @@ fn a_restart_of_the_server_is_waited_for_and_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut server = server("10000");
     let file = folder.path().join("slow.log");
-    let (hand, options) = (Hand::default(), Options { form: Form::Slow, ..options(&server, &file) });
+    let (hand, options) =
+        (Hand::default(), SlowLogOptions { form: SlowLogFormat::Slow, ..options(&server, &file) });
     let run = |server: &Server, sql: &str| server.client().expect("a client").query_drop(sql).expect("a row");
     log(&options, &hand, || {
         run(&server, "SELECT 'before the restart'");
@@ -255,8 +258,9 @@ fn the_choice_is_made() {
     let mut client = server.client().expect("a client");
     client.query_drop("CREATE DATABASE shop").expect("a schema");
     client.query_drop("CREATE DATABASE other").expect("a schema");
-    let choice = Choice { schemas: vec!["shop".to_owned()], errors: true, ..Choice::default() };
-    let options = Options { choice, ..options(&server, &file) };
+    let choice =
+        StatementFilter { schemas: vec!["shop".to_owned()], errors: true, ..StatementFilter::default() };
+    let options = SlowLogOptions { choice, ..options(&server, &file) };
     let (totals, ()) = log(&options, &Hand::default(), || {
         for schema in ["shop", "other"] {
             client.query_drop(format!("USE {schema}")).expect("a schema");
@@ -315,7 +319,7 @@ fn summed(server: &Server) -> BTreeMap<String, [f64; 4]> {
 
 /// Whether pt-query-digest agrees with the summary by digest about a load; returns how many digests were
 /// compared, `None` where it is not there.
-fn agreed(load: &Load) -> Option<usize> {
+fn agreed(load: &SysbenchLoad) -> Option<usize> {
     let folder = tempfile::tempdir().expect("a folder");
     let (server, file) = (server("200000"), folder.path().join("slow.log"));
     load.prepare(&server).expect("sysbench");
@@ -324,7 +328,7 @@ fn agreed(load: &Load) -> Option<usize> {
         .expect("a client")
         .query_drop("TRUNCATE performance_schema.events_statements_summary_by_digest")
         .expect("truncated");
-    let options = Options { form: Form::Slow, ..options(&server, &file) };
+    let options = SlowLogOptions { form: SlowLogFormat::Slow, ..options(&server, &file) };
     let (totals, ()) = log(&options, &Hand::default(), || {
         load.start(&server, 5).expect("sysbench").finish().expect("done");
     });
@@ -348,14 +352,15 @@ fn agreed(load: &Load) -> Option<usize> {
 #[test]
 fn pt_query_digest_agrees_with_the_summary_by_digest() {
     let _turn = tare_testkit::turn();
-    let load = Load { workload: "oltp_read_write", threads: 4, tables: 1, rows: 1000, prepared: false };
+    let load =
+        SysbenchLoad { workload: "oltp_read_write", threads: 4, tables: 1, rows: 1000, prepared: false };
     assert!(agreed(&load).is_none_or(|digests| digests >= 8));
 }
 
 #[test]
 fn pt_query_digest_agrees_with_the_summary_by_digest_about_tpcc() {
     let _turn = tare_testkit::turn();
-    let load = Load { workload: TPCC, threads: 4, tables: 2, rows: 30, prepared: false };
+    let load = SysbenchLoad { workload: TPCC, threads: 4, tables: 2, rows: 30, prepared: false };
     // Its five transactions have some thirty statements.
     assert!(agreed(&load).is_none_or(|digests| digests >= 30));
 }

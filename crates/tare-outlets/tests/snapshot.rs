@@ -8,13 +8,14 @@ use std::process::Command;
 
 use mysql::prelude::Queryable;
 use tare_outlets::snapshot::{
-    self, Choice, Error, Head, Sink, Snapshot, Tail, Target, Totals, Value, Watcher,
+    self, Error, Snapshot, SnapshotSink, SnapshotTarget, SnapshotTotals, TableChoice, TableHead, Tail, Value,
+    Watcher,
 };
 use tare_outlets::{Address, Source};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
-const ALL: Choice = Choice { tables: vec![], text: true };
+const ALL: TableChoice = TableChoice { tables: vec![], text: true };
 
 fn endpoint(server: &Server) -> Source {
     Source::open(Address::Socket(server.endpoint())).expect("the endpoint")
@@ -26,9 +27,14 @@ fn account(server: &Server) -> Source {
     Source::open(address).expect("the server")
 }
 
-fn take(source: &mut Source, path: &Path, choice: &Choice, force: bool) -> Result<Totals, Error> {
+fn take(
+    source: &mut Source,
+    path: &Path,
+    choice: &TableChoice,
+    force: bool,
+) -> Result<SnapshotTotals, Error> {
     let header = snapshot::header(source, choice)?;
-    snapshot::write(&Target::named(path)?, &header, force, |sink| {
+    snapshot::write(&SnapshotTarget::named(path)?, &header, force, |sink| {
         snapshot::take(source, choice, sink, &|| false)
     })
 }
@@ -39,14 +45,14 @@ fn everything(path: &Path) -> Snapshot {
 
 /// Hands on what it gets to two, and keeps it.
 struct Both<'a> {
-    one: &'a mut dyn Sink,
-    other: &'a mut dyn Sink,
-    kept: BTreeMap<String, (Head, Vec<Vec<Value>>)>,
+    one: &'a mut dyn SnapshotSink,
+    other: &'a mut dyn SnapshotSink,
+    kept: BTreeMap<String, (TableHead, Vec<Vec<Value>>)>,
     table: String,
 }
 
-impl Sink for Both<'_> {
-    fn begin(&mut self, head: &Head) -> Result<(), Error> {
+impl SnapshotSink for Both<'_> {
+    fn begin(&mut self, head: &TableHead) -> Result<(), Error> {
         self.table = head.table.clone();
         self.kept.insert(head.table.clone(), (head.clone(), vec![]));
         self.one.begin(head).and_then(|()| self.other.begin(head))
@@ -61,7 +67,7 @@ impl Sink for Both<'_> {
         self.one.end(tail).and_then(|()| self.other.end(tail))
     }
 
-    fn finish(&mut self, totals: &Totals) -> Result<(), Error> {
+    fn finish(&mut self, totals: &SnapshotTotals) -> Result<(), Error> {
         self.one.finish(totals).and_then(|()| self.other.finish(totals))
     }
 }
@@ -69,8 +75,8 @@ impl Sink for Both<'_> {
 #[test]
 fn every_table_comes_back_from_both_forms() {
     let _turn = tare_testkit::turn();
-    let server =
-        Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended")).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare()).tare_option("shape", "extended"))
+        .expect("a server");
     let mut client = server.client().expect("a client");
     client.query_drop("CREATE DATABASE `odd <name> \"é\"`").expect("a schema");
     client.query_drop("CREATE TABLE `odd <name> \"é\"`.`t<'>` (a INT, KEY(a)) SELECT 1 a").expect("a table");
@@ -81,8 +87,8 @@ fn every_table_comes_back_from_both_forms() {
         let header = snapshot::header(&mut source, &ALL).expect("a header");
         let (lines, tables) = (at("all.jsonl.gz"), at("all.parquet"));
         let mut kept = BTreeMap::new();
-        snapshot::write(&Target::named(&lines).expect("a name"), &header, true, |one| {
-            snapshot::write(&Target::named(&tables).expect("a name"), &header, true, |other| {
+        snapshot::write(&SnapshotTarget::named(&lines).expect("a name"), &header, true, |one| {
+            snapshot::write(&SnapshotTarget::named(&tables).expect("a name"), &header, true, |other| {
                 let mut both = Both { one, other, kept: BTreeMap::new(), table: String::new() };
                 let totals = snapshot::take(&mut source, &ALL, &mut both, &|| false);
                 kept = std::mem::take(&mut both.kept);
@@ -163,14 +169,14 @@ impl Watcher for Told {
 #[test]
 fn who_waits_is_told_of_every_table_before_it_is_read_and_none_is_looked_at_in_vain() {
     let _turn = tare_testkit::turn();
-    let settings = Settings::new(Provider::tare()).tare_option("shape", "extended");
+    let settings = StartSettings::new(TestProvider::tare()).tare_option("shape", "extended");
     let server = Server::start(settings).expect("a server");
     let mut source = endpoint(&server);
     let header = snapshot::header(&mut source, &ALL).expect("a header");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("all.jsonl");
     let told = Told(std::cell::RefCell::default());
-    let target = Target::named(&path).expect("a name");
+    let target = SnapshotTarget::named(&path).expect("a name");
     let totals =
         snapshot::write(&target, &header, false, |sink| snapshot::take(&mut source, &ALL, sink, &told));
     let tables = usize::try_from(totals.expect("a snapshot").tables).expect("a number");
@@ -188,14 +194,14 @@ fn who_waits_is_told_of_every_table_before_it_is_read_and_none_is_looked_at_in_v
 #[test]
 fn what_is_written_is_whole_or_not_there() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let names = || {
         let entries = fs::read_dir(folder.path()).expect("a folder").flatten();
         entries.map(|entry| entry.file_name().into_string().expect("UTF-8")).collect::<Vec<_>>()
     };
-    let some = Choice { tables: vec!["setup_%".into(), "THREADS".into()], text: true };
+    let some = TableChoice { tables: vec!["setup_%".into(), "THREADS".into()], text: true };
     for name in ["a.jsonl", "a.parquet"] {
         let mut source = endpoint(&server);
         let totals = take(&mut source, &at(name), &some, false).expect("a snapshot");
@@ -208,15 +214,16 @@ fn what_is_written_is_whole_or_not_there() {
         let again = take(&mut source, &at(name), &some, false).expect_err("it is there");
         assert!(matches!(again, Error::Exists { .. }) && again.to_string().contains("--force"), "{again}");
         let header = snapshot::header(&mut source, &some).expect("a header");
-        let stopped = snapshot::write(&Target::named(&at(name)).expect("a name"), &header, true, |sink| {
-            snapshot::take(&mut source, &some, sink, &|| true)
-        });
+        let stopped =
+            snapshot::write(&SnapshotTarget::named(&at(name)).expect("a name"), &header, true, |sink| {
+                snapshot::take(&mut source, &some, sink, &|| true)
+            });
         assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
         assert_eq!(everything(&at(name)).header, read.header, "what was there stays");
         take(&mut endpoint(&server), &at(name), &some, true).expect("another in its place");
     }
     assert_eq!(names().len(), 2, "nothing else is left: {:?}", names());
-    let none = Choice { tables: vec!["no_such_%".into()], text: true };
+    let none = TableChoice { tables: vec!["no_such_%".into()], text: true };
     let error = take(&mut endpoint(&server), &at("b.jsonl"), &none, false).expect_err("no table");
     assert!(error.to_string().contains("no_such_%"), "{error}");
     assert!(matches!(take(&mut endpoint(&server), &at("c.txt"), &some, false), Err(Error::Name { .. })));
@@ -246,7 +253,7 @@ fn a_full_disk_is_said_and_nothing_is_left() {
         println!("skipped: a file system of a few kilobytes cannot be mounted here (needs root)");
         return;
     }
-    let server = Server::start(Settings::new(Provider::tare()));
+    let server = Server::start(StartSettings::new(TestProvider::tare()));
     let errors: Vec<_> = ["a.jsonl", "a.jsonl.gz", "a.parquet"]
         .map(|name| {
             let server = server.as_ref().expect("a server");
@@ -266,7 +273,7 @@ fn a_full_disk_is_said_and_nothing_is_left() {
 #[test]
 fn statements_are_left_out_where_they_are_not_wanted_and_the_built_in_is_read_too() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::BuiltIn)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server");
     let mut client = server.client().expect("a client");
     client.query_drop("SELECT 'top secret'").expect("a statement");
     client.query_drop("SET @hidden = 'top secret'").expect("a variable");
@@ -286,7 +293,7 @@ fn statements_are_left_out_where_they_are_not_wanted_and_the_built_in_is_read_to
     let at = |name: &str| folder.path().join(name);
     for text in [true, false] {
         let path = at(if text { "with.jsonl" } else { "without.jsonl" });
-        take(&mut account(&server), &path, &Choice { tables: vec![], text }, false).expect("a snapshot");
+        take(&mut account(&server), &path, &TableChoice { tables: vec![], text }, false).expect("a snapshot");
         let read = everything(&path);
         assert_eq!((read.header.provider.as_str(), read.header.text), ("mariadb", text));
         assert_eq!(fs::read_to_string(&path).expect("text").contains("top secret"), text);
@@ -302,7 +309,7 @@ fn statements_are_left_out_where_they_are_not_wanted_and_the_built_in_is_read_to
 #[test]
 fn what_may_not_be_read_is_left_out_and_said() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::BuiltIn)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server");
     let mut root = server.client().expect("a client");
     root.query_drop("CREATE USER little@localhost").expect("an account");
     root.query_drop("GRANT SELECT ON performance_schema.threads TO little@localhost").expect("a right");

@@ -2,11 +2,11 @@
 
 use mysql::prelude::Queryable;
 use tare_outlets::{Address, Error, Kind, Source};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
-fn server(provider: Provider) -> Server {
-    Server::start(Settings::new(provider)).expect("a server")
+fn server(provider: TestProvider) -> Server {
+    Server::start(StartSettings::new(provider)).expect("a server")
 }
 
 fn account(server: &Server, name: &str) -> Address {
@@ -18,7 +18,7 @@ fn account(server: &Server, name: &str) -> Address {
 #[test]
 fn the_endpoint_and_the_servers_sql_answer_alike() {
     let _turn = tare_testkit::turn();
-    let server = server(Provider::tare());
+    let server = server(TestProvider::tare());
     let mut inside = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
     let mut outside = Source::open(account(&server, "root")).expect("the server");
     assert_eq!((inside.kind(), outside.kind()), (Kind::Tare, Kind::Tare));
@@ -34,7 +34,7 @@ fn the_endpoint_and_the_servers_sql_answer_alike() {
 #[test]
 fn what_it_cannot_have_is_told_apart() {
     let _turn = tare_testkit::turn();
-    let mut server = server(Provider::tare());
+    let mut server = server(TestProvider::tare());
     let mut root = server.client().expect("a client");
     root.query_drop("CREATE USER nobody@localhost").expect("an account");
     let mut nobody = Source::open(account(&server, "nobody")).expect("it may connect");
@@ -51,7 +51,7 @@ fn what_it_cannot_have_is_told_apart() {
 #[test]
 fn a_server_that_takes_nobody_now_may_answer_later() {
     let _turn = tare_testkit::turn();
-    let settings = Settings::new(Provider::BuiltIn).option("--max-connections=10");
+    let settings = StartSettings::new(TestProvider::BuiltIn).option("--max-connections=10");
     let server = Server::start(settings).expect("a server");
     let mut root = server.client().expect("a client");
     root.query_drop("CREATE USER nobody@localhost").expect("an account");
@@ -81,7 +81,7 @@ fn a_server_that_takes_nobody_now_may_answer_later() {
 #[test]
 fn of_a_server_whose_tare_does_not_answer_it_says_why() {
     let _turn = tare_testkit::turn();
-    let server = server(Provider::tare());
+    let server = server(TestProvider::tare());
     let (endpoint, away) = (server.endpoint(), server.endpoint().with_extension("away"));
     std::fs::rename(&endpoint, &away).expect("moved away");
     server.client().expect("a client").query_drop("FLUSH TABLES").expect("flushed");

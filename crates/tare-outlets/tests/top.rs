@@ -9,13 +9,13 @@ use tare_outlets::top::read::Reader;
 use tare_outlets::top::state::State;
 use tare_outlets::{Address, Source};
 use tare_testkit::mysql_server::{Mysql, SERIES};
-use tare_testkit::scene::{Pair, SCRIPTS, Scene};
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::scene::{SCRIPTS, Scene, WaiterAndHolder};
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::{eventually, poll_every};
 
-fn start(provider: Provider) -> Server {
-    Server::start(Settings::new(provider)).expect("a server")
+fn start(provider: TestProvider) -> Server {
+    Server::start(StartSettings::new(provider)).expect("a server")
 }
 
 fn account(socket: &std::path::Path) -> Address {
@@ -107,19 +107,19 @@ fn seconds(state: &State) -> f64 {
 #[test]
 fn statements_are_counted_exactly_on_tare() {
     let _turn = tare_testkit::turn();
-    counts_exactly(&start(Provider::tare()));
+    counts_exactly(&start(TestProvider::tare()));
 }
 
 #[test]
 fn statements_are_counted_exactly_on_the_built_in() {
     let _turn = tare_testkit::turn();
-    counts_exactly(&start(Provider::BuiltIn));
+    counts_exactly(&start(TestProvider::BuiltIn));
 }
 
 #[test]
 fn an_emptied_table_is_noticed() {
     let _turn = tare_testkit::turn();
-    let server = start(Provider::tare());
+    let server = start(TestProvider::tare());
     let mut client = server.client().expect("a client");
     for _ in 0..20 {
         client.query_drop("DO 1").expect("done");
@@ -160,7 +160,7 @@ fn look_until_nothing_is_prepared(reader: &mut Reader) -> Look {
 fn a_pool_that_ends_empties_no_table() {
     let _turn = tare_testkit::turn();
     let without = ("prepared-digests".to_owned(), "OFF".to_owned());
-    let server = start(Provider::Tare(vec![without]));
+    let server = start(TestProvider::Tare(vec![without]));
     let mut client = server.client().expect("a client");
     for _ in 0..20 {
         client.query_drop("DO 1").expect("done");
@@ -193,7 +193,7 @@ fn a_pool_that_ends_empties_no_table() {
 #[test]
 fn what_is_off_is_said_with_what_to_do_until_it_is_on() {
     let _turn = tare_testkit::turn();
-    let server = start(Provider::tare());
+    let server = start(TestProvider::tare());
     let mut reader = Reader::open(Address::Socket(server.endpoint())).expect("the endpoint");
     assert_eq!(look(&mut reader, View::Statements).notes, [""; 0]);
     let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
@@ -215,7 +215,7 @@ fn what_is_off_is_said_with_what_to_do_until_it_is_on() {
 #[test]
 fn a_server_without_a_performance_schema_says_how_to_get_one() {
     let _turn = tare_testkit::turn();
-    let server = start(Provider::Off);
+    let server = start(TestProvider::Off);
     let mut reader = Reader::open(account(&server.socket())).expect("an account");
     for view in View::ALL {
         let found = look(&mut reader, view);
@@ -226,7 +226,7 @@ fn a_server_without_a_performance_schema_says_how_to_get_one() {
 #[test]
 fn every_view_has_rows_on_tare_and_on_the_built_in() {
     let _turn = tare_testkit::turn();
-    for provider in [Provider::tare(), Provider::BuiltIn] {
+    for provider in [TestProvider::tare(), TestProvider::BuiltIn] {
         let server = start(provider);
         let mut client = server.client().expect("a client");
         client.query_drop("CREATE DATABASE shop").expect("a schema");
@@ -333,13 +333,13 @@ fn queue_behind_an_alter(server: &Server) {
 #[test]
 fn who_waits_for_a_table_is_told_on_tare() {
     let _turn = tare_testkit::turn();
-    queue_behind_an_alter(&start(Provider::tare()));
+    queue_behind_an_alter(&start(TestProvider::tare()));
 }
 
 #[test]
 fn who_waits_for_a_table_is_told_on_the_built_in() {
     let _turn = tare_testkit::turn();
-    queue_behind_an_alter(&start(Provider::BuiltIn));
+    queue_behind_an_alter(&start(TestProvider::BuiltIn));
 }
 
 /// Has one connection wait for another one's row, and looks.
@@ -368,8 +368,10 @@ fn waits_for_a_row(mut clients: impl FnMut() -> mysql::Conn, reader: &mut Reader
 #[test]
 fn who_waits_for_a_row_is_told_by_innodb() {
     let _turn = tare_testkit::turn();
-    let shapes =
-        [Settings::new(Provider::tare()).tare_option("shape", "extended"), Settings::new(Provider::BuiltIn)];
+    let shapes = [
+        StartSettings::new(TestProvider::tare()).tare_option("shape", "extended"),
+        StartSettings::new(TestProvider::BuiltIn),
+    ];
     for settings in shapes {
         let Some(server) = Server::start(settings).expect("a server").on_its_port() else { return };
         for mut reader in ways(&server) {
@@ -379,7 +381,7 @@ fn who_waits_for_a_row_is_told_by_innodb() {
 }
 
 /// Pairs of connections that the view has.
-fn pairs(look: &Look) -> Vec<Pair> {
+fn pairs(look: &Look) -> Vec<WaiterAndHolder> {
     let Content::Locks(locks) = &look.content else { panic!("{look:?}") };
     let connection = |thread: u64| {
         let known = locks.threads.iter().find(|it| it.id == thread).expect("a thread");
@@ -389,7 +391,7 @@ fn pairs(look: &Look) -> Vec<Pair> {
         Holder::Thread(thread) => Some(connection(thread)),
         Holder::Nobody | Holder::Unknown => None,
     };
-    let mut pairs: Vec<Pair> =
+    let mut pairs: Vec<WaiterAndHolder> =
         locks.waits.iter().map(|wait| (connection(wait.waiting), holder(wait.holding))).collect();
     pairs.sort_unstable();
     pairs
@@ -398,8 +400,8 @@ fn pairs(look: &Look) -> Vec<Pair> {
 #[test]
 fn only_those_are_in_the_way_of_a_row_that_hold_it() {
     let _turn = tare_testkit::turn();
-    for provider in [Provider::BuiltIn, Provider::tare()] {
-        let settings = Settings::new(provider)
+    for provider in [TestProvider::BuiltIn, TestProvider::tare()] {
+        let settings = StartSettings::new(provider)
             .option("--innodb-deadlock-detect=OFF")
             .option("--innodb-lock-wait-timeout=600");
         let Some(server) = Server::start(settings).expect("a server").on_its_port() else { continue };
@@ -408,7 +410,7 @@ fn only_those_are_in_the_way_of_a_row_that_hold_it() {
             let mut scene = Scene::new(&server).expect("tables");
             script(&mut scene).unwrap_or_else(|error| panic!("{name}: {error}"));
             let found = look(&mut reader, View::Locks);
-            let expected: Vec<Pair> = scene.truth.iter().copied().collect();
+            let expected: Vec<WaiterAndHolder> = scene.truth.iter().copied().collect();
             assert_eq!(pairs(&found), expected, "{name}: {found:#?}");
         }
     }
@@ -417,7 +419,7 @@ fn only_those_are_in_the_way_of_a_row_that_hold_it() {
 #[test]
 fn a_queue_for_a_row_has_a_row_for_each_waiter() {
     let _turn = tare_testkit::turn();
-    let server = start(Provider::BuiltIn);
+    let server = start(TestProvider::BuiltIn);
     let mut reader = Reader::open(account(&server.socket())).expect("an account");
     let mut holder = server.client().expect("a client");
     holder.query_drop("CREATE DATABASE bank").expect("a schema");
@@ -450,8 +452,8 @@ fn a_queue_for_a_row_has_a_row_for_each_waiter() {
 #[test]
 fn a_digest_in_detail_has_samples_stages_and_waits() {
     let _turn = tare_testkit::turn();
-    let server =
-        Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended")).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare()).tare_option("shape", "extended"))
+        .expect("a server");
     let mut client = server.client().expect("a client");
     client.query_drop("CREATE DATABASE shop").expect("a schema");
     client.query_drop("USE shop").expect("the schema");
@@ -504,7 +506,7 @@ fn mysql_is_read_as_well() {
 #[test]
 fn an_account_without_rights_is_told_what_it_needs() {
     let _turn = tare_testkit::turn();
-    let server = start(Provider::BuiltIn);
+    let server = start(TestProvider::BuiltIn);
     let mut root = server.client().expect("a client");
     root.query_drop("CREATE USER nobody@localhost").expect("an account");
     let socket = server.socket().to_str().expect("UTF-8").replace('/', "%2F");
@@ -517,7 +519,7 @@ fn an_account_without_rights_is_told_what_it_needs() {
 #[test]
 fn a_look_asks_for_each_table_once_and_for_few() {
     let _turn = tare_testkit::turn();
-    let server = start(Provider::tare());
+    let server = start(TestProvider::tare());
     let mut reader = Reader::open(Address::Socket(server.endpoint())).expect("the endpoint");
     let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
     let mut asked = || {

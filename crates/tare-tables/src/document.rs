@@ -8,10 +8,10 @@ use std::fmt::Write;
 use crate::ddl::sql_type_text;
 use crate::shape::{Shape, TABLES};
 use crate::table::{Access, Column, Table};
-use groups::{GROUPS, Group};
+use groups::{GROUPS, TableGroup};
 
 /// A page of the documents.
-pub struct Page {
+pub struct DocumentPage {
     /// Its file, below `docs/reference`.
     pub file: String,
     /// Its content, Markdown.
@@ -19,9 +19,10 @@ pub struct Page {
 }
 
 /// Returns the index of all tables and a page per group, with the tables of both shapes.
-pub fn pages() -> Vec<Page> {
-    let index = Page { file: "tables.md".into(), text: index() };
-    let page = |group: &Group| Page { file: format!("tables/{}.md", group.file), text: page(group) };
+pub fn pages() -> Vec<DocumentPage> {
+    let index = DocumentPage { file: "tables.md".into(), text: index() };
+    let page =
+        |group: &TableGroup| DocumentPage { file: format!("tables/{}.md", group.file), text: page(group) };
     [index].into_iter().chain(GROUPS.iter().map(page)).collect()
 }
 
@@ -39,7 +40,7 @@ fn index() -> String {
          queries to begin with.\n\n\
          | group | has |\n|---|---|\n",
     );
-    for Group { file, title, .. } in GROUPS {
+    for TableGroup { file, title, .. } in GROUPS {
         let page = format!("tables/{file}.md");
         let names: Vec<String> =
             tables_of(file).map(|it| format!("[`{0}`]({page}#{0})", it.name())).collect();
@@ -54,7 +55,7 @@ fn index() -> String {
     text
 }
 
-fn page(group: &Group) -> String {
+fn page(group: &TableGroup) -> String {
     let mut text = format!("# Tables: {}\n\nFor authors of queries: {}\n\n", group.title, group.about);
     let _ = write!(text, "```sql\n{}\n```\n\n", group.example);
     text.push_str("Times are in picoseconds. *MariaDB's own* is the Performance Schema that is part of MariaDB. [All tables](../tables.md).\n\n");

@@ -21,12 +21,12 @@ pub use declarations::{
     account, active, budget, digest, error, event, handle, histogram, host_cache, level, lock, log, object,
     program, replication, server, session, setup, status, summary, sync, thread, timer, variable,
 };
-pub use document::{Page, pages};
+pub use document::{DocumentPage, pages};
 pub use framework::column::ColumnDef;
 pub use framework::definition::{Emit, TableDef};
 pub use framework::view::{ViewColumn, ViewDef};
 pub use shape::{FURTHER, Shape, TABLES};
 pub use table::{
-    Access, Column, ColumnSet, Condition, Operator, PresentRows, Put, Query, RowSnapshot, RowValues, Rows,
-    Sink, SqlType, Stream, Table, TableError, Test, Value,
+    Access, Column, ColumnSet, Condition, Operator, PresentRows, Put, Query, RowReceiver, RowSink,
+    RowSnapshot, RowValues, SqlType, StreamTable, Table, TableError, Test, Value,
 };

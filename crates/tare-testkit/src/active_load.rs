@@ -12,7 +12,7 @@ use mysql::prelude::Queryable;
 
 /// What a session does: its wait class, and the connection it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doing {
+pub struct SessionActivity {
     /// WAIT_CLASS of its rows.
     pub class: &'static str,
     /// Connections that are in its way.
@@ -38,13 +38,13 @@ impl Clients for Mysql {
 }
 
 /// Sessions on a server; they end with this.
-pub struct Load<'s> {
+pub struct ActiveSessions<'s> {
     server: &'s dyn Clients,
     admin: Conn,
     idle: Vec<Conn>,
     busy: Vec<(u32, JoinHandle<()>)>,
     /// What each active session does, by connection.
-    pub truth: BTreeMap<u32, Doing>,
+    pub truth: BTreeMap<u32, SessionActivity>,
 }
 
 /// Whether a session waits, as the server itself says.
@@ -55,9 +55,9 @@ pub enum Until {
     State(&'static str),
 }
 
-impl<'s> Load<'s> {
+impl<'s> ActiveSessions<'s> {
     /// Makes the tables.
-    pub fn new(server: &'s dyn Clients) -> Load<'s> {
+    pub fn new(server: &'s dyn Clients) -> ActiveSessions<'s> {
         let mut admin = server.connect();
         for sql in [
             "CREATE DATABASE IF NOT EXISTS ash",
@@ -68,7 +68,7 @@ impl<'s> Load<'s> {
         ] {
             admin.query_drop(sql).expect("an answer");
         }
-        Load { server, admin, idle: vec![], busy: vec![], truth: BTreeMap::new() }
+        ActiveSessions { server, admin, idle: vec![], busy: vec![], truth: BTreeMap::new() }
     }
 
     fn connect(&self, statements: &[&str]) -> Conn {
@@ -92,7 +92,7 @@ impl<'s> Load<'s> {
         let id = conn.connection_id();
         // How it ends does not matter: it is killed.
         self.busy.push((id, std::thread::spawn(move || drop(conn.query_drop(sql)))));
-        self.truth.insert(id, Doing { class, blockers: vec![] });
+        self.truth.insert(id, SessionActivity { class, blockers: vec![] });
         let waits = match until {
             Until::RowLock => format!(
                 "SELECT COUNT(*) FROM information_schema.INNODB_TRX \
@@ -118,8 +118,8 @@ impl<'s> Load<'s> {
     }
 
     /// Adds every kind of doing at once.
-    pub fn all(server: &'s dyn Clients) -> Load<'s> {
-        let mut load = Load::new(server);
+    pub fn all(server: &'s dyn Clients) -> ActiveSessions<'s> {
+        let mut load = ActiveSessions::new(server);
         load.row_locks(4);
         load.metadata_locks();
         load.user_locks();
@@ -178,7 +178,7 @@ impl<'s> Load<'s> {
     }
 }
 
-impl Drop for Load<'_> {
+impl Drop for ActiveSessions<'_> {
     fn drop(&mut self) {
         // Those behind others first, so that none gets what it waits for. One may have ended already.
         for (id, thread) in self.busy.drain(..).rev() {

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use mysql::prelude::Queryable;
 
-use crate::declaration::{Declaration, Rows};
+use crate::declaration::{ComparedRows, Declaration};
 use crate::difference::Misnamed;
 use crate::figure::Capture;
-use crate::history::Clocks;
-use crate::run::{Look, Watch, owner};
-use crate::schema::Schema;
+use crate::history::ClockSources;
+use crate::run::{ComparedServer, TableComparison, owner};
+use crate::schema::SchemaConnection;
 use crate::script::Script;
 use crate::server::Server;
 use crate::{Failure, Result};
@@ -35,7 +35,7 @@ pub struct Pass<'a> {
     /// Scripts, in order.
     pub scripts: &'a [Script],
     /// Whether times of all kinds of events are comparable.
-    pub clocks: Clocks,
+    pub clocks: ClockSources,
     /// Events that this server is known to show under a wrong name.
     pub misnamed: &'a [Misnamed],
     /// What is read, and how it is compared.
@@ -63,11 +63,11 @@ impl<'a> Pass<'a> {
     ///
     /// # Errors
     /// When a query fails.
-    pub fn watch(&self) -> Result<Watch<'a>> {
+    pub fn watch(&self) -> Result<ComparedServer<'a>> {
         let columns = self.columns()?;
         let tables: Vec<String> = columns.keys().cloned().collect();
         copy_data(&self.server.data())?;
-        Ok(Watch {
+        Ok(ComparedServer {
             server: self.server,
             clocks: self.clocks,
             misnamed: self.misnamed,
@@ -109,11 +109,11 @@ impl<'a> Pass<'a> {
     }
 }
 
-impl Watch<'_> {
-    fn standing(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
-        for (table, how) in self.looked_at.iter().filter(|(_, how)| how.rows == Rows::Standing) {
+impl ComparedServer<'_> {
+    fn standing(&self, schema: &mut SchemaConnection, capture: &mut Capture) -> Result<()> {
+        for (table, how) in self.looked_at.iter().filter(|(_, how)| how.rows == ComparedRows::Standing) {
             let rows = schema.rows(table)?;
-            let look = Look { table, how, ways: &self.ways };
+            let look = TableComparison { table, how, ways: &self.ways };
             look.put(look.fold(rows.iter(), str::to_owned), "-", capture);
         }
         Ok(())
@@ -121,7 +121,8 @@ impl Watch<'_> {
 
     /// Captures what a connection with little activity sees of itself.
     fn asker(&self, capture: &mut Capture) -> Result<()> {
-        let asked: Vec<_> = self.looked_at.iter().filter(|(_, how)| how.rows == Rows::Asker).collect();
+        let asked: Vec<_> =
+            self.looked_at.iter().filter(|(_, how)| how.rows == ComparedRows::Asker).collect();
         if asked.is_empty() {
             return Ok(());
         }
@@ -139,7 +140,7 @@ impl Watch<'_> {
                 Some(column) => schema.rows_where(table, &[(column, &thread.to_string())])?,
                 None => schema.rows(table)?,
             };
-            let look = Look { table, how, ways: &self.ways };
+            let look = TableComparison { table, how, ways: &self.ways };
             look.put(look.fold(rows.iter(), str::to_owned), "asker", capture);
         }
         Ok(())
@@ -150,7 +151,7 @@ impl Watch<'_> {
 ///
 /// # Errors
 /// When the table cannot be read.
-pub fn names(schema: &mut Schema) -> Result<HashSet<String>> {
+pub fn names(schema: &mut SchemaConnection) -> Result<HashSet<String>> {
     Ok(schema.rows("setup_instruments")?.iter().map(|row| row.text("NAME").to_owned()).collect())
 }
 

@@ -14,7 +14,7 @@ use crate::{Failure, Result};
 #[serde(deny_unknown_fields)]
 pub struct Declaration {
     /// Tables; one may be compared in several ways.
-    pub table: Vec<Tables>,
+    pub table: Vec<ComparedTables>,
     /// Columns that are not part of a table's key; of several that match the first applies.
     pub column: Vec<Columns>,
     /// Columns that no script fills on the reference.
@@ -25,7 +25,7 @@ pub struct Declaration {
 /// Which rows are compared, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Rows {
+pub enum ComparedRows {
     /// All rows, right after start-up.
     Standing,
     /// All rows that a connection sees of itself after a fixed list of statements.
@@ -57,11 +57,11 @@ pub enum Rows {
 /// Tables that are compared in the same way.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tables {
+pub struct ComparedTables {
     /// Patterns of their names.
     pub names: Vec<String>,
     /// Which of their rows.
-    pub rows: Rows,
+    pub rows: ComparedRows,
     /// Patterns of EVENT_NAME, NAME or VARIABLE_NAME of the rows; all rows if empty.
     #[serde(default)]
     pub only: Vec<String>,
@@ -85,7 +85,7 @@ pub struct Tables {
 /// How a column is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum ComparisonWay {
     /// Equal text or number.
     Equal,
     /// Equal class: NULL, nothing (0, an empty text), or something.
@@ -96,10 +96,10 @@ pub enum Way {
 
 /// The ways of a server's columns by table and column, which are looked up for every row.
 #[derive(Debug)]
-pub struct Ways(HashMap<String, HashMap<String, Way>>);
+pub struct Ways(HashMap<String, HashMap<String, ComparisonWay>>);
 
 impl Ways {
-    pub(crate) fn of(&self, table: &str, column: &str) -> Option<Way> {
+    pub(crate) fn of(&self, table: &str, column: &str) -> Option<ComparisonWay> {
         self.0.get(table)?.get(column).copied()
     }
 }
@@ -114,7 +114,7 @@ pub struct Columns {
     /// Patterns of their names.
     pub names: Vec<String>,
     /// How they are compared.
-    pub way: Way,
+    pub way: ComparisonWay,
     /// Why they are not compared directly.
     #[serde(default)]
     pub reason: String,
@@ -141,7 +141,7 @@ fn fits(patterns: &[String], text: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, text))
 }
 
-impl Tables {
+impl ComparedTables {
     /// Returns whether rows of this name are compared.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || fits(&self.only, name)
@@ -149,7 +149,7 @@ impl Tables {
 
     /// Returns whether numbers are compared as what a script added to them.
     pub(crate) fn is_counted(&self) -> bool {
-        use Rows::{All, Connections, Files, Hosts, Schema, Sockets, Users};
+        use ComparedRows::{All, Connections, Files, Hosts, Schema, Sockets, Users};
         matches!(self.rows, All | Connections | Files | Hosts | Schema | Sockets | Users)
     }
 }
@@ -172,8 +172,9 @@ impl Declaration {
 
     fn parse(text: &str) -> std::result::Result<Declaration, String> {
         let read: Declaration = toml::from_str(text).map_err(|e| e.to_string())?;
-        let tables = read.table.iter().filter(|it| it.rows == Rows::None).map(|it| (&it.names, &it.reason));
-        let columns = read.column.iter().filter(|it| it.way == Way::Otherwise);
+        let tables =
+            read.table.iter().filter(|it| it.rows == ComparedRows::None).map(|it| (&it.names, &it.reason));
+        let columns = read.column.iter().filter(|it| it.way == ComparisonWay::Otherwise);
         let columns = columns.map(|it| (&it.names, &it.reason));
         let blank = read.blank.iter().map(|it| (&it.names, &it.reason));
         match tables.chain(columns).chain(blank).find(|(_, reason)| reason.trim().is_empty()) {
@@ -186,13 +187,13 @@ impl Declaration {
     /// to the endpoint are not the server's.
     #[must_use]
     pub fn on_endpoint(mut self) -> Declaration {
-        let left_out = |it: &&mut Tables| it.served || it.rows == Rows::Asker;
-        self.table.iter_mut().filter(left_out).for_each(|it| it.rows = Rows::None);
+        let left_out = |it: &&mut ComparedTables| it.served || it.rows == ComparedRows::Asker;
+        self.table.iter_mut().filter(left_out).for_each(|it| it.rows = ComparedRows::None);
         self
     }
 
     /// Returns each way in which these tables are compared.
-    pub(crate) fn of<'a>(&'a self, tables: &[String]) -> Vec<(String, &'a Tables)> {
+    pub(crate) fn of<'a>(&'a self, tables: &[String]) -> Vec<(String, &'a ComparedTables)> {
         let looked_at = |table: &String| {
             let table = table.clone();
             self.table.iter().filter(move |it| fits(&it.names, &table)).collect::<Vec<_>>()
@@ -210,7 +211,7 @@ impl Declaration {
     }
 
     /// Returns how a column is compared; `None` if that is not declared.
-    pub fn way(&self, table: &str, column: &str) -> Option<Way> {
+    pub fn way(&self, table: &str, column: &str) -> Option<ComparisonWay> {
         let of = |it: &&Columns| fits(&it.tables, table) && fits(&it.names, column);
         self.column.iter().find(of).map(|it| it.way)
     }
@@ -226,11 +227,12 @@ impl Declaration {
         let mut undeclared = Vec::new();
         let mut used = BTreeSet::new();
         for (table, columns) in schema {
-            let looked_at: Vec<&Tables> = self.table.iter().filter(|it| fits(&it.names, table)).collect();
+            let looked_at: Vec<&ComparedTables> =
+                self.table.iter().filter(|it| fits(&it.names, table)).collect();
             if looked_at.is_empty() {
                 undeclared.push(format!("nothing says how {table} is compared"));
             }
-            if looked_at.iter().any(|it| it.rows == Rows::None) {
+            if looked_at.iter().any(|it| it.rows == ComparedRows::None) {
                 continue;
             }
             for column in columns.iter().filter(|c| !looked_at.iter().all(|it| it.key.contains(c))) {
@@ -257,7 +259,7 @@ impl Declaration {
     ) -> Vec<String> {
         let is_empty = |table: &&String| {
             let mut looked_at = self.table.iter().filter(|it| fits(&it.names, table));
-            !filled.contains_key(*table) && !looked_at.any(|it| it.rows == Rows::None)
+            !filled.contains_key(*table) && !looked_at.any(|it| it.rows == ComparedRows::None)
         };
         schema.keys().filter(is_empty).map(|table| format!("no script fills {table}")).collect()
     }
@@ -272,14 +274,15 @@ impl Declaration {
         let mut found = Vec::new();
         let mut used = BTreeSet::new();
         for (table, columns) in schema {
-            let looked_at: Vec<&Tables> = self.table.iter().filter(|it| fits(&it.names, table)).collect();
-            if looked_at.iter().all(|it| matches!(it.rows, Rows::None | Rows::Newest)) {
+            let looked_at: Vec<&ComparedTables> =
+                self.table.iter().filter(|it| fits(&it.names, table)).collect();
+            if looked_at.iter().all(|it| matches!(it.rows, ComparedRows::None | ComparedRows::Newest)) {
                 continue;
             }
             let filled = filled.get(table);
             let is_key = |column: &&String| looked_at.iter().all(|it| it.key.contains(column));
             let columns = columns.iter().filter(|column| !is_key(column));
-            for column in columns.filter(|column| self.way(table, column) != Some(Way::Otherwise)) {
+            for column in columns.filter(|column| self.way(table, column) != Some(ComparisonWay::Otherwise)) {
                 if filled.is_some_and(|filled| filled.contains(column)) {
                     continue;
                 }
@@ -311,8 +314,8 @@ mod tests {
     #[test]
     fn what_is_undeclared_and_what_is_not_there_are_named() {
         let declaration = Declaration::parse(TEXT).expect("a good file");
-        assert_eq!(declaration.way("ab", "SUM_X"), Some(Way::Some));
-        assert_eq!(declaration.way("ab", "X"), Some(Way::Equal));
+        assert_eq!(declaration.way("ab", "SUM_X"), Some(ComparisonWay::Some));
+        assert_eq!(declaration.way("ab", "X"), Some(ComparisonWay::Equal));
         let good = schema(&[("ab", &["K", "SUM_X", "X"])]);
         assert_eq!(declaration.disagreements(&good), (vec![], vec![]));
         let bad = schema(&[("ac", &["K", "X"]), ("b", &[])]);

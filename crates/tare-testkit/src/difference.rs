@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::figure::{Comparison, Figure, Unequal};
-use crate::host::Host;
-use crate::schema::Row;
+use crate::figure::{CaptureComparison, Unequal, ValueId};
+use crate::host::HostProgram;
+use crate::schema::SchemaRow;
 use crate::{Failure, Result};
 
 /// The content of `expected/differences.toml`.
@@ -49,7 +49,7 @@ pub struct Misnamed {
 
 impl Misnamed {
     /// Corrects the names; returns how many were wrong.
-    pub fn correct(&self, events: &str, rows: &mut [Row]) -> usize {
+    pub fn correct(&self, events: &str, rows: &mut [SchemaRow]) -> usize {
         let mut wrong = 0;
         for row in rows.iter_mut().filter(|_| self.events == events) {
             let tells = row.get(&self.column).is_some_and(|value| self.values.iter().any(|v| v == value));
@@ -93,7 +93,7 @@ fn any() -> String {
 }
 
 impl Explanation {
-    fn explains(&self, figure: &Figure) -> bool {
+    fn explains(&self, figure: &ValueId) -> bool {
         matches(&self.table, &figure.table)
             && matches(&self.script, &figure.script)
             && matches(&self.key, &figure.key)
@@ -107,7 +107,7 @@ pub const RECURS: usize = 3;
 
 /// The differences without the explained ones.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct ComparisonVerdict {
     /// Unexplained differences.
     pub unexplained: Vec<Unequal>,
     /// Unexplained figures on which the subject wavers and the reference does not: wrong in [`RECURS`] passes
@@ -126,7 +126,7 @@ pub struct Verdict {
     pub chance: Vec<Unequal>,
 }
 
-impl Verdict {
+impl ComparisonVerdict {
     /// Returns whether the subject was as the reference in every pass, or as is explained: more passes would
     /// show no more.
     pub fn is_settled(&self) -> bool {
@@ -153,7 +153,7 @@ impl Explanations {
     }
 
     /// Removes the explained differences. `strict` tells which tables must be repeatable on the reference.
-    pub fn judge(&self, comparison: &Comparison, strict: impl Fn(&str) -> bool) -> Verdict {
+    pub fn judge(&self, comparison: &CaptureComparison, strict: impl Fn(&str) -> bool) -> ComparisonVerdict {
         let mut used = vec![false; self.difference.len()];
         let (mut unexplained, mut unsteady) = (Vec::new(), Vec::new());
         let (mut chance, mut explained) = (Vec::new(), 0);
@@ -180,7 +180,7 @@ impl Explanations {
         let wavering = comparison.unrepeatable.iter().filter(|u| strict(&u.figure.table));
         let wavering = wavering.filter(|u| !self.is_unrepeatable(&u.figure));
         let stale = self.difference.iter().zip(&used).filter(|(entry, used)| !**used && !entry.sometimes);
-        Verdict {
+        ComparisonVerdict {
             unexplained,
             unsteady,
             seldom,
@@ -195,7 +195,7 @@ impl Explanations {
 
     /// Leaves out entries about other servers.
     #[must_use]
-    pub fn for_host(mut self, host: &Host) -> Explanations {
+    pub fn for_host(mut self, host: &HostProgram) -> Explanations {
         let concerns = |entry: &Explanation| {
             matches(&entry.host, &host.version)
                 && entry.federated.is_none_or(|wanted| wanted == host.has_federated())
@@ -206,7 +206,7 @@ impl Explanations {
         self
     }
 
-    fn is_unrepeatable(&self, figure: &Figure) -> bool {
+    fn is_unrepeatable(&self, figure: &ValueId) -> bool {
         self.unrepeatable.iter().any(|entry| entry.explains(figure))
     }
 }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn unequal(key: &str) -> Unequal {
-        let figure = Figure { table: "t".into(), script: "s".into(), key: key.into(), column: "N".into() };
+        let figure = ValueId { table: "t".into(), script: "s".into(), key: key.into(), column: "N".into() };
         Unequal { figure, reference: BTreeSet::new(), subject: Vec::new() }
     }
 
@@ -260,7 +260,7 @@ mod tests {
         let explanations: Explanations = toml::from_str(text).expect("good entries");
         let unsteady = [("half", 3), ("once", 1), ("known", 3), ("by chance", 3)];
         let unsteady = unsteady.into_iter().map(|(key, passes)| wrong(key, passes)).collect();
-        let comparison = Comparison { unsteady, ..Comparison::default() };
+        let comparison = CaptureComparison { unsteady, ..CaptureComparison::default() };
         let verdict = explanations.judge(&comparison, |_| true);
         let keys = |list: &[Unequal]| list.iter().map(|u| u.figure.key.clone()).collect::<Vec<_>>();
         assert_eq!(keys(&verdict.unsteady), ["half"]);
@@ -279,11 +279,11 @@ mod tests {
         let text = "[[difference]]\ntable='t'\nkey='a*'\ncolumns=['N']\nreason='r'\n\
                     [[difference]]\ntable='t'\nkey='gone'\ncolumns=['*']\nreason='r'";
         let explanations: Explanations = toml::from_str(text).expect("good entries");
-        let comparison = Comparison {
+        let comparison = CaptureComparison {
             equal: 0,
             different: vec![unequal("ab"), unequal("b")],
             unrepeatable: vec![unequal("w")],
-            ..Comparison::default()
+            ..CaptureComparison::default()
         };
         let verdict = explanations.judge(&comparison, |_| true);
         assert_eq!(verdict.unexplained.len(), 1);

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// The identity of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Figure {
+pub struct ValueId {
     /// Name of the table.
     pub table: String,
     /// The script and, after a point, its connection; `-` for what no script changes.
@@ -16,7 +16,7 @@ pub struct Figure {
     pub column: String,
 }
 
-impl fmt::Display for Figure {
+impl fmt::Display for ValueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} [{}] {} {}", self.table, self.script, self.key, self.column)
     }
@@ -30,7 +30,7 @@ const ROW: &str = "row";
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
     /// All figures.
-    pub figures: BTreeMap<Figure, String>,
+    pub figures: BTreeMap<ValueId, String>,
     /// Names of events in their order, by (table, script).
     pub orders: BTreeMap<(String, String), Vec<String>>,
     /// Rows that contradict themselves or each other.
@@ -54,7 +54,7 @@ impl Capture {
         value: impl Into<String>,
     ) {
         let figure =
-            Figure { table: table.into(), script: script.into(), key: key.into(), column: column.into() };
+            ValueId { table: table.into(), script: script.into(), key: key.into(), column: column.into() };
         self.figures.insert(figure, value.into());
     }
 
@@ -96,7 +96,7 @@ const AND: &str = "\u{1e}";
 #[derive(Clone, Debug)]
 pub struct Unequal {
     /// The figure.
-    pub figure: Figure,
+    pub figure: ValueId,
     /// The values that the figure had in the passes over the reference; `-` stands for a row that was not
     /// there.
     pub reference: BTreeSet<String>,
@@ -106,7 +106,7 @@ pub struct Unequal {
 
 /// The result of comparing captures.
 #[derive(Debug, Default)]
-pub struct Comparison {
+pub struct CaptureComparison {
     /// Number of figures that are repeatable on the reference and always equal on the subject.
     pub equal: usize,
     /// Figures for which the reference always has one value, and the subject never has it.
@@ -118,13 +118,13 @@ pub struct Comparison {
 }
 
 /// Compares every figure of the passes over the subject with those over the reference.
-pub fn compare(reference: &[Capture], subject: &[Capture]) -> Comparison {
+pub fn compare(reference: &[Capture], subject: &[Capture]) -> CaptureComparison {
     let uneven = uneven_names(reference, subject);
     let with_orders = |captures: &[Capture]| captures.iter().map(|c| ordered(c.clone(), &uneven)).collect();
     let (reference, subject): (Vec<_>, Vec<_>) = (with_orders(reference), with_orders(subject));
     let every = reference.iter().chain(&subject).flat_map(|c| c.keys());
-    let every: BTreeSet<&Figure> = every.filter(|figure| !is_covered(figure, &uneven)).collect();
-    let mut comparison = Comparison::default();
+    let every: BTreeSet<&ValueId> = every.filter(|figure| !is_covered(figure, &uneven)).collect();
+    let mut comparison = CaptureComparison::default();
     for figure in every {
         let unequal = Unequal {
             figure: figure.clone(),
@@ -159,7 +159,7 @@ impl Unequal {
             value.unwrap_or("-").to_owned()
         };
         let one = |column: &str| Unequal {
-            figure: Figure { column: column.to_owned(), ..self.figure.clone() },
+            figure: ValueId { column: column.to_owned(), ..self.figure.clone() },
             reference: self.reference.iter().map(|row| cell(row, column)).collect(),
             subject: self.subject.iter().map(|row| cell(row, column)).collect(),
         };
@@ -167,7 +167,7 @@ impl Unequal {
     }
 }
 
-impl Comparison {
+impl CaptureComparison {
     fn add(&mut self, unequal: Unequal) {
         let (wrong, passes) = (unequal.wrong(), unequal.subject.len());
         match unequal.reference.len() {
@@ -180,39 +180,39 @@ impl Comparison {
 }
 
 /// Returns the `rows` figures that differ anywhere: comparing such events one by one would only repeat that.
-fn uneven_names(reference: &[Capture], subject: &[Capture]) -> BTreeSet<Figure> {
+fn uneven_names(reference: &[Capture], subject: &[Capture]) -> BTreeSet<ValueId> {
     let every = reference.iter().chain(subject);
-    let figures: BTreeSet<&Figure> =
+    let figures: BTreeSet<&ValueId> =
         every.clone().flat_map(|c| c.figures.keys()).filter(|f| f.column == "rows").collect();
-    let differs = |figure: &&Figure| {
+    let differs = |figure: &&ValueId| {
         let values: BTreeSet<Option<&String>> = every.clone().map(|c| c.figures.get(figure)).collect();
         values.len() > 1
     };
     figures.into_iter().filter(differs).cloned().collect()
 }
 
-fn is_covered(figure: &Figure, uneven: &BTreeSet<Figure>) -> bool {
+fn is_covered(figure: &ValueId, uneven: &BTreeSet<ValueId>) -> bool {
     let Some((name, _)) = figure.key.rsplit_once('#') else { return false };
     uneven.contains(&rows_figure(&figure.table, &figure.script, name))
 }
 
-fn rows_figure(table: &str, script: &str, name: &str) -> Figure {
-    Figure { table: table.into(), script: script.into(), key: name.into(), column: "rows".into() }
+fn rows_figure(table: &str, script: &str, name: &str) -> ValueId {
+    ValueId { table: table.into(), script: script.into(), key: name.into(), column: "rows".into() }
 }
 
 /// Returns the figures of a capture, with the order of the evenly counted events as an additional one.
-fn ordered(capture: Capture, uneven: &BTreeSet<Figure>) -> BTreeMap<Figure, String> {
+fn ordered(capture: Capture, uneven: &BTreeSet<ValueId>) -> BTreeMap<ValueId, String> {
     let mut figures = capture.figures;
     for ((table, script), names) in capture.orders {
         let even: Vec<String> =
             names.into_iter().filter(|name| !uneven.contains(&rows_figure(&table, &script, name))).collect();
-        let figure = Figure { table, script, key: "order".into(), column: "EVENT_NAME".into() };
+        let figure = ValueId { table, script, key: "order".into(), column: "EVENT_NAME".into() };
         figures.insert(figure, even.join(" → "));
     }
     figures
 }
 
-fn values(captures: &[BTreeMap<Figure, String>], figure: &Figure) -> Vec<String> {
+fn values(captures: &[BTreeMap<ValueId, String>], figure: &ValueId) -> Vec<String> {
     captures.iter().map(|c| c.get(figure).cloned().unwrap_or_else(|| "-".into())).collect()
 }
 

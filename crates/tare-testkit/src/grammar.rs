@@ -38,13 +38,13 @@ pub struct Grammar(HashMap<String, Rule>);
 
 #[derive(Debug, Default)]
 struct Rule {
-    alternatives: Vec<(u64, Vec<Part>)>,
+    alternatives: Vec<(u64, Vec<GrammarPart>)>,
     /// Weight of all alternatives.
     weight: u64,
 }
 
 #[derive(Debug)]
-enum Part {
+enum GrammarPart {
     Text(String),
     Number(RangeInclusive<u64>),
     Rule(String, RangeInclusive<u64>),
@@ -81,7 +81,9 @@ impl Grammar {
         let used = rules.values().flat_map(|rule| &rule.alternatives).flat_map(|(_, parts)| parts);
         for part in used {
             match part {
-                Part::Rule(name, _) if !rules.contains_key(name) && !given.contains(&name.as_str()) => {
+                GrammarPart::Rule(name, _)
+                    if !rules.contains_key(name) && !given.contains(&name.as_str()) =>
+                {
                     return Err(format!("there is no rule {name}"));
                 }
                 _ => {}
@@ -111,9 +113,9 @@ impl Grammar {
         });
         for part in alternative.map(|(_, parts)| parts).into_iter().flatten() {
             match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Number(range) => text.push_str(&random.within(range).to_string()),
-                Part::Rule(name, times) => {
+                GrammarPart::Text(part) => text.push_str(part),
+                GrammarPart::Number(range) => text.push_str(&random.within(range).to_string()),
+                GrammarPart::Rule(name, times) => {
                     for time in 0..random.within(times) {
                         if time > 0 {
                             text.push('\n');
@@ -126,7 +128,7 @@ impl Grammar {
     }
 }
 
-fn alternative(line: &str) -> Result<(u64, Vec<Part>), String> {
+fn alternative(line: &str) -> Result<(u64, Vec<GrammarPart>), String> {
     let weighted =
         line.split_once(' ').and_then(|(word, rest)| Some((word.parse().ok()?, rest.trim_start())));
     let (weight, rest) = weighted.unwrap_or((1, line));
@@ -142,15 +144,15 @@ fn alternative(line: &str) -> Result<(u64, Vec<Part>), String> {
     Ok((weight, parts))
 }
 
-fn literal(text: &str) -> Part {
-    Part::Text(text.replace("\\n", "\n"))
+fn literal(text: &str) -> GrammarPart {
+    GrammarPart::Text(text.replace("\\n", "\n"))
 }
 
-fn part(inside: &str) -> Result<Part, String> {
+fn part(inside: &str) -> Result<GrammarPart, String> {
     match inside.split_once(' ') {
-        Some((name, times)) => Ok(Part::Rule(name.to_owned(), range(times)?)),
-        None if inside.contains("..") => Ok(Part::Number(range(inside)?)),
-        None => Ok(Part::Rule(inside.to_owned(), 1..=1)),
+        Some((name, times)) => Ok(GrammarPart::Rule(name.to_owned(), range(times)?)),
+        None if inside.contains("..") => Ok(GrammarPart::Number(range(inside)?)),
+        None => Ok(GrammarPart::Rule(inside.to_owned(), 1..=1)),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use crate::schema::Row;
+use crate::schema::SchemaRow;
 
 /// The four kinds of events, as the tables spell them.
 pub const KINDS: [(&str, &str); 4] =
@@ -11,7 +11,7 @@ pub const KINDS: [(&str, &str); 4] =
 
 /// The clocks that times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clocks {
+pub enum ClockSources {
     /// One clock for all kinds of events: a child lies within its parent.
     One,
     /// A separate clock for waits, as in the built-in; only times of the same clock are compared.
@@ -27,11 +27,11 @@ const APART: u64 = 2_000_000;
 #[derive(Debug)]
 pub struct Events<'a> {
     /// Rows with their NESTING_EVENT_TYPE name.
-    pub rows: Vec<(&'static str, &'a Row)>,
+    pub rows: Vec<(&'static str, &'a SchemaRow)>,
     /// Names of all instruments.
     pub names: &'a HashSet<String>,
     /// Clocks of the times.
-    pub clocks: Clocks,
+    pub clocks: ClockSources,
 }
 
 impl Events<'_> {
@@ -55,7 +55,7 @@ impl Events<'_> {
         found
     }
 
-    fn check_row(&self, kind: &str, row: &Row, found: &mut Vec<String>) {
+    fn check_row(&self, kind: &str, row: &SchemaRow, found: &mut Vec<String>) {
         let mut must = |holds: bool, what: &str| {
             if !holds {
                 found.push(format!("{what}: {}", show(row)));
@@ -69,7 +69,10 @@ impl Events<'_> {
                 file.contains('.') && !file.contains('/') && line.parse::<u32>().is_ok_and(|line| line > 0)
             });
             // A server's built-in may be compiled without it.
-            must(place || (source.is_empty() && self.clocks == Clocks::WaitsApart), "no place in the source");
+            must(
+                place || (source.is_empty() && self.clocks == ClockSources::WaitsApart),
+                "no place in the source",
+            );
         }
         if let Some(end) = row.number("END_EVENT_ID") {
             must(row.number("EVENT_ID").is_some_and(|id| id <= end), "ends before it begins");
@@ -93,11 +96,18 @@ impl Events<'_> {
         }
     }
 
-    fn check_nesting(&self, kind: &str, row: &Row, parent_kind: &str, parent: &Row, found: &mut Vec<String>) {
+    fn check_nesting(
+        &self,
+        kind: &str,
+        row: &SchemaRow,
+        parent_kind: &str,
+        parent: &SchemaRow,
+        found: &mut Vec<String>,
+    ) {
         if row.text("NESTING_EVENT_TYPE") != parent_kind {
             found.push(format!("the parent is a {parent_kind}: {}", show(row)));
         }
-        if self.clocks == Clocks::WaitsApart && (kind == "WAIT") != (parent_kind == "WAIT") {
+        if self.clocks == ClockSources::WaitsApart && (kind == "WAIT") != (parent_kind == "WAIT") {
             return;
         }
         // A stage continues while nested statements start and end, and belongs to the one that started last.
@@ -132,7 +142,7 @@ impl Events<'_> {
 
 /// Returns the contradictions in a row of a summary: times out of order, an impossible average, more freed
 /// than allocated. The thread or object must be idle while the row is read.
-pub fn statistic_contradictions(row: &Row) -> Vec<String> {
+pub fn statistic_contradictions(row: &SchemaRow) -> Vec<String> {
     let mut found = Vec::new();
     let mut must = |holds: bool, what: &str| {
         if !holds {
@@ -167,21 +177,21 @@ pub fn statistic_contradictions(row: &Row) -> Vec<String> {
 }
 
 /// Formats a row in one line, without NULL values.
-fn show(row: &Row) -> String {
+fn show(row: &SchemaRow) -> String {
     let cells = row.cells().filter_map(|(name, value)| value.map(|value| format!("{name}={value}")));
     cells.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the events that ended last. Of two that ended at the same event, the inner one ended first.
-pub(crate) fn newest_ended(rows: &[Row], count: usize) -> Vec<&Row> {
-    let ids = |row: &Row| Some((row.number("END_EVENT_ID")?, Reverse(row.number("EVENT_ID")?)));
-    let mut ended: Vec<&Row> = rows.iter().filter(|row| ids(row).is_some()).collect();
+pub(crate) fn newest_ended(rows: &[SchemaRow], count: usize) -> Vec<&SchemaRow> {
+    let ids = |row: &SchemaRow| Some((row.number("END_EVENT_ID")?, Reverse(row.number("EVENT_ID")?)));
+    let mut ended: Vec<&SchemaRow> = rows.iter().filter(|row| ids(row).is_some()).collect();
     ended.sort_by_key(|row| ids(row));
     ended.into_iter().rev().take(count).collect()
 }
 
 /// Names each event independently of ids: its kind, its instrument and its position among those.
-pub(crate) fn ordinals(kind: &str, rows: &[Row], called: &mut HashMap<u64, String>) {
+pub(crate) fn ordinals(kind: &str, rows: &[SchemaRow], called: &mut HashMap<u64, String>) {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for row in rows {
         let name = row.text("EVENT_NAME");

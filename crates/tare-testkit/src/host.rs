@@ -14,9 +14,9 @@ use crate::{Failure, Result};
 
 /// A stock server program and its installation.
 #[derive(Clone, Debug)]
-pub struct Host(Installation);
+pub struct HostProgram(Installation);
 
-impl Deref for Host {
+impl Deref for HostProgram {
     type Target = Installation;
 
     fn deref(&self) -> &Installation {
@@ -29,19 +29,19 @@ pub(crate) const SIZES: [&str; 2] = ["--innodb-log-file-size=8M", "--innodb-buff
 /// Beginning of the names of servers' folders.
 const PREFIX: &str = "tare-test-";
 
-impl Host {
+impl HostProgram {
     /// Finds the server that `TARE_MARIADBD` names, or the first `mariadbd` of `PATH` and the system's
     /// folders.
     ///
     /// # Errors
     /// When there is none or it does not answer as a server does.
-    pub fn find() -> Result<Host> {
-        static FOUND: OnceLock<Host> = OnceLock::new();
+    pub fn find() -> Result<HostProgram> {
+        static FOUND: OnceLock<HostProgram> = OnceLock::new();
         if let Some(host) = FOUND.get() {
             return Ok(host.clone());
         }
         let named = std::env::var_os("TARE_MARIADBD").map(PathBuf::from);
-        let host = Host(Installation::find(named.as_deref())?);
+        let host = HostProgram(Installation::find(named.as_deref())?);
         Ok(FOUND.get_or_init(|| host).clone())
     }
 

@@ -10,20 +10,21 @@ use crate::{Failure, Result};
 
 /// The lines of such a file: names and reasons.
 #[derive(Debug)]
-pub struct Known(BTreeMap<String, String>);
+pub struct KnownFailures(BTreeMap<String, String>);
 
-impl Known {
+impl KnownFailures {
     /// Reads a file of the folder `expected`.
     ///
     /// # Errors
     /// When it cannot be read, a line has no reason, or a name is listed twice.
-    pub fn read(name: &str) -> Result<Known> {
+    pub fn read(name: &str) -> Result<KnownFailures> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected").join(name);
         let text = std::fs::read_to_string(&path).map_err(Failure::io(path.display().to_string()))?;
-        Known::parse(&text).map_err(|problem| Failure::Setup(format!("{}: {problem}", path.display())))
+        KnownFailures::parse(&text)
+            .map_err(|problem| Failure::Setup(format!("{}: {problem}", path.display())))
     }
 
-    fn parse(text: &str) -> std::result::Result<Known, String> {
+    fn parse(text: &str) -> std::result::Result<KnownFailures, String> {
         let mut known = BTreeMap::new();
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (name, reason) =
@@ -32,7 +33,7 @@ impl Known {
                 return Err(format!("{name} is listed twice"));
             }
         }
-        Ok(Known(known))
+        Ok(KnownFailures(known))
     }
 
     /// Returns the disagreements of the file and the actual failures, a line each; `failing` has names and
@@ -52,14 +53,14 @@ mod tests {
 
     #[test]
     fn both_kinds_of_disagreement_are_named() {
-        let known = Known::parse("# heading\na  is so\nb  is so, too\n").unwrap();
+        let known = KnownFailures::parse("# heading\na  is so\nb  is so, too\n").unwrap();
         let failing = |names: &[&str]| names.iter().map(|name| (name.to_string(), "seen".into())).collect();
         assert_eq!(known.disagreements(&failing(&["a", "b"])), Vec::<String>::new());
         assert_eq!(
             known.disagreements(&failing(&["a", "c"])),
             ["c is not listed and fails: seen", "b is listed and works: take it out"]
         );
-        assert!(Known::parse("a\n").is_err());
-        assert!(Known::parse("a x\na y\n").is_err());
+        assert!(KnownFailures::parse("a\n").is_err());
+        assert!(KnownFailures::parse("a x\na y\n").is_err());
     }
 }

@@ -15,7 +15,7 @@ const CUSTOMERS: f64 = 3000.0;
 
 /// A workload: one of sysbench's own, or [`TPCC`].
 #[derive(Clone, Debug)]
-pub struct Load {
+pub struct SysbenchLoad {
     /// Name such as `oltp_read_write`.
     pub workload: &'static str,
     /// Number of client threads.
@@ -37,7 +37,7 @@ pub struct Running {
 
 /// sysbench's final report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SysbenchReport {
     /// Transactions done.
     pub transactions: u64,
     /// Errors other than expected ones such as deadlocks.
@@ -46,7 +46,7 @@ pub struct Outcome {
     pub text: String,
 }
 
-impl Load {
+impl SysbenchLoad {
     /// Creates and fills the tables.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Running {
     ///
     /// # Errors
     /// When it fails.
-    pub fn finish(mut self) -> Result<Outcome> {
+    pub fn finish(mut self) -> Result<SysbenchReport> {
         let mut text = String::new();
         let failed = || Failure::io("read what sysbench says");
         if let Some(mut stream) = self.child.stdout.take() {
@@ -112,7 +112,7 @@ impl Running {
         if !status.success() {
             return Err(Failure::Setup(format!("sysbench failed:\n{text}")));
         }
-        Ok(Outcome {
+        Ok(SysbenchReport {
             transactions: count(&text, "transactions:"),
             errors: count(&text, "ignored errors:"),
             text,

@@ -9,8 +9,8 @@ use tare_server::datadir::Account;
 use tempfile::TempDir;
 
 use crate::host::server_folder;
-use crate::process::Process;
-use crate::schema::Schema;
+use crate::process::TestProcess;
+use crate::schema::SchemaConnection;
 use crate::server::{LIMIT, socket_options};
 use crate::{Failure, Result};
 
@@ -18,7 +18,7 @@ use crate::{Failure, Result};
 #[derive(Debug)]
 pub struct Mysql {
     // Declared before the folder: the process ends before its files are removed.
-    process: Process,
+    process: TestProcess,
     home: TempDir,
 }
 
@@ -81,7 +81,7 @@ impl Mysql {
         command.args(CONSUMERS.map(|name| format!("--loose-performance-schema-consumer-{name}=ON")));
         command.args(options);
         command.envs(environment.iter().copied());
-        let mut server = Mysql { process: Process::spawn(&mut command)?, home };
+        let mut server = Mysql { process: TestProcess::spawn(&mut command)?, home };
         let answers = tare_server::poll(LIMIT, || {
             let answers = server.client().is_ok();
             // A state that cannot be asked for is as an end.
@@ -121,8 +121,8 @@ impl Mysql {
     ///
     /// # Errors
     /// When there is no connection.
-    pub fn schema(&self) -> Result<Schema> {
-        Ok(Schema::of_server(self.client()?))
+    pub fn schema(&self) -> Result<SchemaConnection> {
+        Ok(SchemaConnection::of_server(self.client()?))
     }
 }
 

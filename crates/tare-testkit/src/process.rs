@@ -10,22 +10,22 @@ use crate::{Failure, Result};
 
 /// A process that ends, at the latest, with the test.
 #[derive(Debug)]
-pub struct Process {
+pub struct TestProcess {
     child: Child,
 }
 
-impl Process {
-    pub(crate) fn new(child: Child) -> Process {
-        Process { child }
+impl TestProcess {
+    pub(crate) fn new(child: Child) -> TestProcess {
+        TestProcess { child }
     }
 
     /// Starts a program.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn spawn(command: &mut Command) -> Result<Process> {
+    pub fn spawn(command: &mut Command) -> Result<TestProcess> {
         let child = command.spawn().map_err(Failure::io(format!("start {command:?}")))?;
-        Ok(Process::new(child))
+        Ok(TestProcess::new(child))
     }
 
     /// Returns its process id.
@@ -85,7 +85,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         // Either may fail only because the process has ended, which is fine.
         let _ = self.child.kill();

@@ -11,13 +11,13 @@ use std::thread::JoinHandle;
 
 use crate::capture::Pass;
 use crate::declaration::Declaration;
-use crate::difference::{Explanations, Verdict};
+use crate::difference::{ComparisonVerdict, Explanations};
 use crate::figure::{Capture, Unequal, compare, report};
 use crate::grammar::{Grammar, Random};
-use crate::history::Clocks;
+use crate::history::ClockSources;
 use crate::script::{self, Script};
-use crate::server::{Server, Settings};
-use crate::subject::Provider;
+use crate::server::{Server, StartSettings};
+use crate::subject::TestProvider;
 use crate::{Failure, Result};
 
 /// Most runs of a session to see whether a difference is by chance.
@@ -59,7 +59,7 @@ impl Sessions {
 
 /// Two servers side by side.
 #[derive(Debug)]
-struct Pair {
+struct ServerPair {
     reference: Side,
     subject: Side,
 }
@@ -76,24 +76,24 @@ struct Side {
 
 /// What is compared, and how.
 #[derive(Debug)]
-struct Rules {
+struct ComparisonRules {
     /// What is compared.
     declaration: Declaration,
     /// Known differences.
     explanations: Explanations,
 }
 
-impl Pair {
-    fn start(rules: &'static Rules) -> Pair {
+impl ServerPair {
+    fn start(rules: &'static ComparisonRules) -> ServerPair {
         // Repeated if the ids passed a power of 16 between the two: then both are beyond it.
-        let mut pairs = (0..STARTS).map(|_| Pair::start_once(rules));
-        pairs.find(Pair::names_alike).unwrap_or_else(|| Pair::start_once(rules))
+        let mut pairs = (0..STARTS).map(|_| ServerPair::start_once(rules));
+        pairs.find(ServerPair::names_alike).unwrap_or_else(|| ServerPair::start_once(rules))
     }
 
-    fn start_once(rules: &'static Rules) -> Pair {
-        Pair {
-            reference: Side::start(Provider::BuiltIn, rules),
-            subject: Side::start(Provider::under_test(), rules),
+    fn start_once(rules: &'static ComparisonRules) -> ServerPair {
+        ServerPair {
+            reference: Side::start(TestProvider::BuiltIn, rules),
+            subject: Side::start(TestProvider::under_test(), rules),
         }
     }
 
@@ -113,7 +113,7 @@ impl Pair {
     }
 
     /// Returns the unexplained differences of a script.
-    fn compare(&self, script: &Script, rules: &Rules) -> Result<Finding> {
+    fn compare(&self, script: &Script, rules: &ComparisonRules) -> Result<SessionFinding> {
         let (mut references, mut subjects) = (Vec::new(), Vec::new());
         loop {
             let (reference, subject) = self.pass(script)?;
@@ -126,7 +126,7 @@ impl Pair {
             let passes = references.iter().zip(&subjects);
             let violations: Vec<String> = passes.flat_map(|(own, it)| beyond(own, it)).collect();
             if subjects.len() == ROUNDS || verdict.is_settled() {
-                return Ok(Finding { verdict, violations });
+                return Ok(SessionFinding { verdict, violations });
             }
         }
     }
@@ -149,14 +149,14 @@ fn beyond(reference: &Capture, subject: &Capture) -> Vec<String> {
 
 /// The result of comparing a session.
 #[derive(Debug)]
-struct Finding {
+struct SessionFinding {
     /// Figures that differ.
-    verdict: Verdict,
+    verdict: ComparisonVerdict,
     /// Rows of the subject that contradict themselves.
     violations: Vec<String>,
 }
 
-impl Finding {
+impl SessionFinding {
     /// Returns whether nothing is left to explain.
     fn is_clean(&self) -> bool {
         self.differences().next().is_none() && self.violations.is_empty()
@@ -179,7 +179,7 @@ impl Finding {
     }
 
     /// Returns whether one of the tables that differ here differs there, too.
-    fn is_like(&self, other: &Finding) -> bool {
+    fn is_like(&self, other: &SessionFinding) -> bool {
         let tables = other.tables();
         self.tables().iter().any(|table| tables.contains(table))
             || (!self.violations.is_empty() && !other.violations.is_empty())
@@ -187,7 +187,7 @@ impl Finding {
 }
 
 impl Side {
-    fn start(provider: Provider, rules: &'static Rules) -> Side {
+    fn start(provider: TestProvider, rules: &'static ComparisonRules) -> Side {
         let (scripts, work) = channel();
         let (done, captures) = channel();
         let (started, process) = channel();
@@ -220,9 +220,9 @@ impl Drop for Side {
 }
 
 /// Returns settings with histories long enough for a session and for the queries about it.
-fn settings(provider: Provider) -> Settings {
+fn settings(provider: TestProvider) -> StartSettings {
     let sizes = [("waits", 200_000), ("stages", 40_000), ("statements", 20_000), ("transactions", 5_000)];
-    let settings = Settings::compared(provider)
+    let settings = StartSettings::compared(provider)
         // Executions in the built-in do not have the digest of what was prepared.
         .tare_option("prepared-digests", "OFF")
         // Nobody waits for locks that will not be released. While a session waits for a metadata lock,
@@ -241,13 +241,13 @@ fn settings(provider: Provider) -> Settings {
 }
 
 fn serve(
-    provider: Provider,
-    rules: &Rules,
+    provider: TestProvider,
+    rules: &ComparisonRules,
     started: &Sender<u32>,
     work: &Receiver<Script>,
     done: &Sender<Result<Capture>>,
 ) -> Result<()> {
-    let clocks = if provider.is_tare() { Clocks::One } else { Clocks::WaitsApart };
+    let clocks = if provider.is_tare() { ClockSources::One } else { ClockSources::WaitsApart };
     let misnamed = if provider.is_tare() { &[][..] } else { &rules.explanations.misnamed };
     let server = Server::start(settings(provider.clone()))?;
     // Nobody receives it if the pair is given up.
@@ -278,8 +278,8 @@ fn end_of(log: &str) -> String {
 #[derive(Debug)]
 pub struct Trial {
     sessions: Sessions,
-    rules: &'static Rules,
-    pair: Pair,
+    rules: &'static ComparisonRules,
+    pair: ServerPair,
     /// Number of sessions that the pair has run.
     seen: u64,
 }
@@ -297,8 +297,8 @@ impl Trial {
     /// When they cannot be read.
     pub fn new() -> Result<Trial> {
         // Lives as long as the threads of the last pair; there is one trial per process.
-        let rules: &'static Rules = Box::leak(Box::new(rules()?));
-        Ok(Trial { sessions: Sessions::read()?, rules, pair: Pair::start(rules), seen: 0 })
+        let rules: &'static ComparisonRules = Box::leak(Box::new(rules()?));
+        Ok(Trial { sessions: Sessions::read()?, rules, pair: ServerPair::start(rules), seen: 0 })
     }
 
     /// Compares the session of a seed. `None` if it leaves equal figures; else a description for people.
@@ -312,7 +312,7 @@ impl Trial {
         }
         self.seen += 1;
         let first = self.pair.compare(&script, self.rules);
-        if first.as_ref().is_ok_and(Finding::is_clean) {
+        if first.as_ref().is_ok_and(SessionFinding::is_clean) {
             return Ok(None);
         }
         // Earlier sessions may be the cause, so it is repeated on new servers.
@@ -331,13 +331,13 @@ impl Trial {
     }
 
     fn renew(&mut self) {
-        self.pair = Pair::start(self.rules);
+        self.pair = ServerPair::start(self.rules);
         self.seen = 0;
     }
 
     /// Returns the script, reduced to the steps that are needed for a similar difference, and that
     /// difference.
-    fn smallest(&mut self, script: &Script, finding: &Finding) -> String {
+    fn smallest(&mut self, script: &Script, finding: &SessionFinding) -> String {
         let mut smallest = script.clone();
         let mut differs = finding.report();
         let mut cut = script.steps.len() / 2;
@@ -365,11 +365,11 @@ impl Trial {
 }
 
 /// Reads the oracle's files.
-fn rules() -> Result<Rules> {
+fn rules() -> Result<ComparisonRules> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected");
-    let host = crate::host::Host::find()?;
+    let host = crate::host::HostProgram::find()?;
     let declaration = Declaration::read(&folder.join("comparison.toml"))?;
-    Ok(Rules {
+    Ok(ComparisonRules {
         declaration: if host.has_federated() { declaration } else { declaration.on_endpoint() },
         explanations: Explanations::read(&folder.join("differences.toml"))?.for_host(&host),
     })

@@ -5,38 +5,43 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
-use crate::declaration::{Rows, Tables, Way, Ways};
+use crate::declaration::{ComparedRows, ComparedTables, ComparisonWay, Ways};
 use crate::difference::Misnamed;
 use crate::figure::Capture;
-use crate::history::{Clocks, Events, KINDS, newest_ended, ordinals, statistic_contradictions};
-use crate::schema::{Row, Schema};
+use crate::history::{ClockSources, Events, KINDS, newest_ended, ordinals, statistic_contradictions};
+use crate::schema::{SchemaConnection, SchemaRow};
 use crate::script::Script;
 use crate::server::Server;
-use crate::session::Session;
+use crate::session::ScriptConnections;
 use crate::{Failure, Result};
 
 /// A server and how it is compared, which is the same for all scripts.
 #[derive(Debug)]
-pub struct Watch<'a> {
+pub struct ComparedServer<'a> {
     pub(crate) server: &'a Server,
-    pub(crate) clocks: Clocks,
+    pub(crate) clocks: ClockSources,
     pub(crate) misnamed: &'a [Misnamed],
     /// How columns are compared.
     pub(crate) ways: Ways,
     /// Every table, with every way it is compared.
-    pub(crate) looked_at: Vec<(String, &'a Tables)>,
+    pub(crate) looked_at: Vec<(String, &'a ComparedTables)>,
     /// Names of all instruments.
     pub(crate) names: HashSet<String>,
     /// Columns of every table.
     pub(crate) columns: BTreeMap<String, Vec<String>>,
 }
 
-impl Watch<'_> {
+impl ComparedServer<'_> {
     /// Runs a script and captures the figures it leaves, which `schema` reads.
     ///
     /// # Errors
     /// When a statement of the script ends differently than it must, or a query fails.
-    pub fn script(&self, script: &Script, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
+    pub fn script(
+        &self,
+        script: &Script,
+        schema: &mut SchemaConnection,
+        capture: &mut Capture,
+    ) -> Result<()> {
         let place = format!("o_{}", script.name);
         self.wait_until_alone(schema)?;
         let mut admin = self.server.client()?;
@@ -47,8 +52,8 @@ impl Watch<'_> {
             admin.query_drop(format!("GRANT ALL ON *.* TO {user}@localhost"))?;
         }
         let old_sockets = sockets(schema)?;
-        let mut session = Session::open(self.server, script, &place)?;
-        let mut run = Run {
+        let mut session = ScriptConnections::open(self.server, script, &place)?;
+        let mut run = ScriptRun {
             watch: self,
             script: &script.name,
             place,
@@ -79,7 +84,7 @@ impl Watch<'_> {
         run.note_counts(&before, &after, capture);
         run.note_held(schema, capture)?;
         // The built-in's times are out of order in several tables; see differences.toml.
-        if self.clocks == Clocks::One {
+        if self.clocks == ClockSources::One {
             run.check_statistics(schema, capture)?;
         }
         for (at, thread) in run.threads.iter().enumerate() {
@@ -91,7 +96,7 @@ impl Watch<'_> {
     }
 
     /// Waits until all other connections have ended, because their end is part of no script.
-    fn wait_until_alone(&self, schema: &mut Schema) -> Result<()> {
+    fn wait_until_alone(&self, schema: &mut SchemaConnection) -> Result<()> {
         let own = usize::from(self.server.serves_tables());
         wait_while(|| {
             let there = schema.rows_where("threads", &[("NAME", "thread/sql/one_connection")])?.len();
@@ -103,7 +108,7 @@ impl Watch<'_> {
     ///
     /// # Errors
     /// When the server refuses.
-    pub fn clear(&self, script: &Script, schema: &mut Schema) -> Result<()> {
+    pub fn clear(&self, script: &Script, schema: &mut SchemaConnection) -> Result<()> {
         let mut admin = self.server.client()?;
         // Sessions that still use what is dropped here are about to end.
         admin.query_drop("SET SESSION lock_wait_timeout = 30")?;
@@ -124,8 +129,8 @@ impl Watch<'_> {
 }
 
 /// A script in progress.
-struct Run<'a> {
-    watch: &'a Watch<'a>,
+struct ScriptRun<'a> {
+    watch: &'a ComparedServer<'a>,
     script: &'a str,
     place: String,
     users: HashSet<String>,
@@ -138,7 +143,7 @@ struct Run<'a> {
 }
 
 /// Values by (table, script, key) and column.
-type Snapshot = BTreeMap<(String, String, String), BTreeMap<String, String>>;
+type CapturedValues = BTreeMap<(String, String, String), BTreeMap<String, String>>;
 
 /// Most digits in the number of a script's row.
 const MOST_DIGITS_OF_A_ROW: usize = 9;
@@ -147,36 +152,36 @@ const MOST_DIGITS_OF_A_ROW: usize = 9;
 const COUNT: &str = "count";
 
 /// A table and one way to compare it.
-pub(crate) struct Look<'a> {
+pub(crate) struct TableComparison<'a> {
     pub(crate) table: &'a str,
-    pub(crate) how: &'a Tables,
+    pub(crate) how: &'a ComparedTables,
     pub(crate) ways: &'a Ways,
 }
 
-impl Look<'_> {
+impl TableComparison<'_> {
     /// Returns rows by key, with the compared values. In rows with equal keys, counts are added up and other
     /// values are listed. `portable` makes a text independent of the server's place.
     pub(crate) fn fold<'r>(
         &self,
-        rows: impl Iterator<Item = &'r Row>,
+        rows: impl Iterator<Item = &'r SchemaRow>,
         portable: impl Fn(&str) -> String,
     ) -> BTreeMap<String, BTreeMap<String, String>> {
-        let mut folded: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+        let mut folded: BTreeMap<String, Vec<&SchemaRow>> = BTreeMap::new();
         for row in rows.filter(|row| self.how.wants(name(row))) {
             folded.entry(portable(&join(row, &self.how.key))).or_default().push(row);
         }
-        let fold = |rows: Vec<&Row>| {
+        let fold = |rows: Vec<&SchemaRow>| {
             let count = (!self.how.uncounted).then(|| (COUNT.to_owned(), rows.len().to_string()));
             let columns = rows[0].columns().iter().filter(|column| !self.how.key.contains(column));
             let ways = columns.filter_map(|c| Some((c, self.ways.of(self.table, c)?)));
-            let compared = ways.filter(|(_, way)| *way != Way::Otherwise);
+            let compared = ways.filter(|(_, way)| *way != ComparisonWay::Otherwise);
             compared.map(|(c, way)| (c.clone(), portable(&self.alike(&rows, c, way)))).chain(count).collect()
         };
         folded.into_iter().map(|(key, rows)| (key, fold(rows))).collect()
     }
 
-    fn alike(&self, rows: &[&Row], column: &str, way: Way) -> String {
-        if way == Way::Some {
+    fn alike(&self, rows: &[&SchemaRow], column: &str, way: ComparisonWay) -> String {
+        if way == ComparisonWay::Some {
             let values = rows.iter().map(|row| something(row.get(column)));
             return values.max_by_key(|value| value.len()).unwrap_or(NULL).to_owned();
         }
@@ -212,7 +217,7 @@ fn something(value: Option<&str>) -> &'static str {
 }
 
 /// Returns a row's event or variable.
-fn name(row: &Row) -> &str {
+fn name(row: &SchemaRow) -> &str {
     let names = ["EVENT_NAME", "NAME", "VARIABLE_NAME"];
     names.into_iter().find_map(|column| row.get(column)).unwrap_or_default()
 }
@@ -223,13 +228,13 @@ pub(crate) fn owner(columns: &[String]) -> Option<&'static str> {
     owners.into_iter().find(|owner| columns.iter().any(|column| column == owner))
 }
 
-impl Run<'_> {
+impl ScriptRun<'_> {
     fn name(&self, at: usize) -> String {
         format!("{}.{}", self.script, at + 1)
     }
 
     /// Waits until the connections wait for their clients again.
-    fn settle(&self, schema: &mut Schema) -> Result<()> {
+    fn settle(&self, schema: &mut SchemaConnection) -> Result<()> {
         let mut last = None;
         let pause = Duration::from_millis(10);
         std::thread::sleep(pause);
@@ -242,7 +247,7 @@ impl Run<'_> {
     }
 
     /// Returns the number of waits of each connection so far.
-    fn waits(&self, schema: &mut Schema) -> Result<Vec<u64>> {
+    fn waits(&self, schema: &mut SchemaConnection) -> Result<Vec<u64>> {
         let of = |thread: &u64| {
             let filter = [("THREAD_ID", &*thread.to_string())];
             let rows = schema.rows_where("events_waits_summary_by_thread_by_event_name", &filter)?;
@@ -251,26 +256,26 @@ impl Run<'_> {
         self.threads.iter().map(of).collect()
     }
 
-    fn snapshot(&self, schema: &mut Schema) -> Result<Snapshot> {
-        let mut snapshot = Snapshot::new();
+    fn snapshot(&self, schema: &mut SchemaConnection) -> Result<CapturedValues> {
+        let mut snapshot = CapturedValues::new();
         for (table, how) in self.watch.looked_at.iter().filter(|(_, how)| how.is_counted()) {
-            let look = Look { table, how, ways: &self.watch.ways };
-            let mut note = |script: &str, rows: Vec<Row>| {
+            let look = TableComparison { table, how, ways: &self.watch.ways };
+            let mut note = |script: &str, rows: Vec<SchemaRow>| {
                 let ours = rows.iter().filter(|row| self.is_ours(how.rows, row));
                 for (key, cells) in look.fold(ours, |text| self.portable(text)) {
                     snapshot.insert((table.clone(), script.to_owned(), key), cells);
                 }
             };
             match how.rows {
-                Rows::Connections => {
+                ComparedRows::Connections => {
                     for at in 0..self.threads.len() {
                         let (column, id) = self.owner(at, &self.watch.columns[table]);
                         note(&self.name(at), schema.rows_where(table, &[(column, &id)])?);
                     }
                 }
                 // A script without users has none.
-                Rows::Users if self.users.is_empty() => {}
-                Rows::Schema => {
+                ComparedRows::Users if self.users.is_empty() => {}
+                ComparedRows::Schema => {
                     let schemas = ["OBJECT_SCHEMA", "SCHEMA_NAME"];
                     let column = schemas.into_iter().find(|it| how.key.iter().any(|key| key == it));
                     note(
@@ -292,12 +297,12 @@ impl Run<'_> {
         }
     }
 
-    fn is_ours(&self, rows: Rows, row: &Row) -> bool {
+    fn is_ours(&self, rows: ComparedRows, row: &SchemaRow) -> bool {
         match rows {
-            Rows::Files => row.text("FILE_NAME").contains(&format!("/{}/", self.place)),
-            Rows::Users => self.users.contains(row.text("USER")),
-            Rows::Hosts => row.get("HOST").is_some(),
-            Rows::Sockets => !self.old_sockets.contains(row.text("OBJECT_INSTANCE_BEGIN")),
+            ComparedRows::Files => row.text("FILE_NAME").contains(&format!("/{}/", self.place)),
+            ComparedRows::Users => self.users.contains(row.text("USER")),
+            ComparedRows::Hosts => row.get("HOST").is_some(),
+            ComparedRows::Sockets => !self.old_sockets.contains(row.text("OBJECT_INSTANCE_BEGIN")),
             _ => true,
         }
     }
@@ -319,7 +324,7 @@ impl Run<'_> {
         format!("{before}{use_}-<ids>{rest}")
     }
 
-    fn note_counts(&self, before: &Snapshot, after: &Snapshot, capture: &mut Capture) {
+    fn note_counts(&self, before: &CapturedValues, after: &CapturedValues, capture: &mut Capture) {
         for (row, now) in after {
             let was = before.get(row);
             let less = |column: &String, now: &String| {
@@ -336,12 +341,12 @@ impl Run<'_> {
     }
 
     /// Captures what the connections and their users have when the script is over.
-    fn note_held(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
-        for (table, how) in self.watch.looked_at.iter().filter(|(_, how)| how.rows == Rows::Held) {
-            let look = Look { table, how, ways: &self.watch.ways };
+    fn note_held(&self, schema: &mut SchemaConnection, capture: &mut Capture) -> Result<()> {
+        for (table, how) in self.watch.looked_at.iter().filter(|(_, how)| how.rows == ComparedRows::Held) {
+            let look = TableComparison { table, how, ways: &self.watch.ways };
             if owner(&self.watch.columns[table]).is_none() {
                 let rows = schema.rows(table)?;
-                let ours = rows.iter().filter(|row| self.is_ours(Rows::Users, row));
+                let ours = rows.iter().filter(|row| self.is_ours(ComparedRows::Users, row));
                 look.put(look.fold(ours, str::to_owned), self.script, capture);
                 continue;
             }
@@ -355,19 +360,19 @@ impl Run<'_> {
     }
 
     /// Checks that counts of idle connections and objects do not contradict themselves.
-    fn check_statistics(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
-        let mut check = |table: &str, rows: Vec<Row>| {
+    fn check_statistics(&self, schema: &mut SchemaConnection, capture: &mut Capture) -> Result<()> {
+        let mut check = |table: &str, rows: Vec<SchemaRow>| {
             let found = rows.iter().flat_map(statistic_contradictions);
             capture.violations.extend(found.map(|it| format!("{} {table}: {it}", self.script)));
         };
         for (table, how) in &self.watch.looked_at {
             match how.rows {
-                Rows::Connections => {
+                ComparedRows::Connections => {
                     for thread in &self.threads {
                         check(table, schema.rows_where(table, &[("THREAD_ID", &thread.to_string())])?);
                     }
                 }
-                Rows::Schema if how.key.iter().any(|key| key == "OBJECT_SCHEMA") => {
+                ComparedRows::Schema if how.key.iter().any(|key| key == "OBJECT_SCHEMA") => {
                     check(table, schema.rows_where(table, &[("OBJECT_SCHEMA", &self.place)])?);
                 }
                 _ => {}
@@ -378,10 +383,10 @@ impl Run<'_> {
 
     fn note_events(
         &self,
-        schema: &mut Schema,
+        schema: &mut SchemaConnection,
         at: usize,
         thread: u64,
-        after: &Snapshot,
+        after: &CapturedValues,
         capture: &mut Capture,
     ) -> Result<()> {
         let mut histories = Vec::new();
@@ -422,7 +427,7 @@ impl Run<'_> {
         &self,
         table: &str,
         script: &str,
-        rows: &[Row],
+        rows: &[SchemaRow],
         called: &HashMap<u64, String>,
         capture: &mut Capture,
     ) {
@@ -436,9 +441,9 @@ impl Run<'_> {
             let parent = parent.map_or("NULL", |id| called.get(&id).map_or("gone", String::as_str));
             let telling = row.cells().filter_map(|(column, value)| {
                 let shown = match self.watch.ways.of(table, column)? {
-                    Way::Equal => self.portable(value.unwrap_or(NULL)),
-                    Way::Some => something(value).to_owned(),
-                    Way::Otherwise => return None,
+                    ComparisonWay::Equal => self.portable(value.unwrap_or(NULL)),
+                    ComparisonWay::Some => something(value).to_owned(),
+                    ComparisonWay::Otherwise => return None,
                 };
                 Some((column, shown))
             });
@@ -454,10 +459,10 @@ impl Run<'_> {
     /// Returns what the short history has that is not among the newest events of the long one.
     fn beyond_long(
         &self,
-        schema: &mut Schema,
+        schema: &mut SchemaConnection,
         thread: u64,
         events: &str,
-        long: &[Row],
+        long: &[SchemaRow],
         capture: &mut Capture,
     ) -> Result<Vec<String>> {
         let table = format!("events_{events}_history");
@@ -465,14 +470,16 @@ impl Run<'_> {
         self.watch.misnamed.iter().for_each(|entry| _ = entry.correct(events, &mut short));
         let newest = newest_ended(long, short.len());
         // Times are converted anew each time they are read.
-        let cells = |row: &Row| -> Vec<(String, Option<String>)> {
-            let telling = row.cells().filter(|(c, _)| self.watch.ways.of(&table, c) != Some(Way::Some));
+        let cells = |row: &SchemaRow| -> Vec<(String, Option<String>)> {
+            let telling =
+                row.cells().filter(|(c, _)| self.watch.ways.of(&table, c) != Some(ComparisonWay::Some));
             telling.map(|(column, value)| (column.to_owned(), value.map(str::to_owned))).collect()
         };
-        let is_there = |row: &Row| newest.iter().any(|other| cells(row) == cells(other));
+        let is_there = |row: &SchemaRow| newest.iter().any(|other| cells(row) == cells(other));
         let strange = short.iter().filter(|row| !is_there(row));
-        let told =
-            |row: &Row| format!("{}: {table} holds {:?}, the long one does not", self.script, cells(row));
+        let told = |row: &SchemaRow| {
+            format!("{}: {table} holds {:?}, the long one does not", self.script, cells(row))
+        };
         let strange = strange.map(told).collect();
         if !short.is_empty() {
             capture.read.insert(table);
@@ -481,7 +488,7 @@ impl Run<'_> {
     }
 
     /// Returns events that the summary counts but the history lacks, although it is long enough for a script.
-    fn missing(&self, at: usize, events: &str, rows: &[Row], after: &Snapshot) -> Vec<String> {
+    fn missing(&self, at: usize, events: &str, rows: &[SchemaRow], after: &CapturedValues) -> Vec<String> {
         let summary = format!("events_{events}_summary_by_thread_by_event_name");
         let mut kept: HashMap<&str, u64> = HashMap::new();
         for row in rows.iter().filter(|row| row.get("END_EVENT_ID").is_some()) {
@@ -508,10 +515,10 @@ impl Run<'_> {
 
     /// Returns whether other threads fill the long history: while a table is altered, InnoDB's purge requests
     /// it again and again, with a million stages per second.
-    fn is_flooded(&self, schema: &mut Schema, events: &str, begin: Option<u64>) -> Result<bool> {
+    fn is_flooded(&self, schema: &mut SchemaConnection, events: &str, begin: Option<u64>) -> Result<bool> {
         let rows = schema.rows(&format!("events_{events}_history_long"))?;
         let is_ours =
-            |row: &Row| row.number("THREAD_ID").is_some_and(|thread| self.threads.contains(&thread));
+            |row: &SchemaRow| row.number("THREAD_ID").is_some_and(|thread| self.threads.contains(&thread));
         let since = rows.iter().filter(|row| row.number("TIMER_START") >= begin);
         let mut others: HashMap<&str, usize> = HashMap::new();
         for row in since.filter(|row| !is_ours(row)) {
@@ -535,7 +542,7 @@ impl Run<'_> {
     }
 
     /// Checks that a connection has not executed for longer than its script took.
-    fn check_sums(&self, at: usize, statements: &[Row], elapsed: Duration, capture: &mut Capture) {
+    fn check_sums(&self, at: usize, statements: &[SchemaRow], elapsed: Duration, capture: &mut Capture) {
         let outer = statements.iter().filter(|row| row.number("NESTING_EVENT_LEVEL") == Some(0));
         let sum: u64 = outer.filter_map(|row| row.number("TIMER_WAIT")).sum();
         // The server's clock and the test's may differ in rate by what NTP allows, which is far less than
@@ -547,12 +554,12 @@ impl Run<'_> {
     }
 }
 
-fn join(row: &Row, columns: &[String]) -> String {
+fn join(row: &SchemaRow, columns: &[String]) -> String {
     columns.iter().map(|column| row.get(column).unwrap_or(NULL)).collect::<Vec<_>>().join(".")
 }
 
 /// Waits until closed connections are counted as such: their threads are gone.
-fn wait_for_end(schema: &mut Schema, closed: &[u64]) -> Result<()> {
+fn wait_for_end(schema: &mut SchemaConnection, closed: &[u64]) -> Result<()> {
     wait_while(|| {
         for id in closed {
             if schema.thread_of(*id)?.is_some() {
@@ -573,7 +580,7 @@ fn wait_while(mut missing: impl FnMut() -> Result<Option<String>>) -> Result<()>
     last?.map_or(Ok(()), |failure| Err(Failure::Setup(failure)))
 }
 
-fn sockets(schema: &mut Schema) -> Result<HashSet<String>> {
+fn sockets(schema: &mut SchemaConnection) -> Result<HashSet<String>> {
     let rows = schema.rows("socket_summary_by_instance")?;
     Ok(rows.iter().map(|row| row.text("OBJECT_INSTANCE_BEGIN").to_owned()).collect())
 }

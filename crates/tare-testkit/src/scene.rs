@@ -15,7 +15,7 @@ const STALE: Duration = Duration::from_millis(150);
 
 /// The connection ids of a waiting session and of the holder. `None`: InnoDB does not tell, or it has no
 /// connection.
-pub type Pair = (u32, Option<u32>);
+pub type WaiterAndHolder = (u32, Option<u32>);
 
 /// Sessions on a server, in a schema `scene` that is recreated.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Scene<'s> {
     idle: Vec<Conn>,
     busy: Vec<(u32, JoinHandle<()>)>,
     /// The true waits.
-    pub truth: BTreeSet<Pair>,
+    pub truth: BTreeSet<WaiterAndHolder>,
 }
 
 impl<'s> Scene<'s> {
@@ -135,10 +135,10 @@ impl Drop for Scene<'_> {
 }
 
 /// The name of a scene, and the function that sets it up.
-pub type Script = (&'static str, fn(&mut Scene<'_>) -> Result<()>);
+pub type SceneSetup = (&'static str, fn(&mut Scene<'_>) -> Result<()>);
 
 /// All scenes. The server must not resolve deadlocks (`innodb_deadlock_detect=OFF`).
-pub const SCRIPTS: [Script; 15] = [
+pub const SCRIPTS: [SceneSetup; 15] = [
     ("two readers wait for two rows", readers_of_two_rows),
     ("seven readers wait for one row", seven_readers),
     ("seven writers wait for one row", seven_writers),

@@ -79,14 +79,14 @@ pub const TABLES: &[&str] = &[
 
 /// A connection that reads and changes the tables.
 #[derive(Debug)]
-pub struct Schema {
+pub struct SchemaConnection {
     conn: Conn,
     prefix: &'static str,
 }
 
 /// A row, whose columns are found by name.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct SchemaRow {
     columns: Arc<Vec<String>>,
     cells: Vec<Option<String>>,
 }
@@ -94,20 +94,20 @@ pub struct Row {
 /// Equality conditions joined by AND.
 pub type Filter<'a> = &'a [(&'a str, &'a str)];
 
-impl Schema {
-    pub(crate) fn of_server(conn: Conn) -> Schema {
-        Schema { conn, prefix: "performance_schema." }
+impl SchemaConnection {
+    pub(crate) fn of_server(conn: Conn) -> SchemaConnection {
+        SchemaConnection { conn, prefix: "performance_schema." }
     }
 
-    pub(crate) fn of_endpoint(conn: Conn) -> Schema {
-        Schema { conn, prefix: "" }
+    pub(crate) fn of_endpoint(conn: Conn) -> SchemaConnection {
+        SchemaConnection { conn, prefix: "" }
     }
 
     /// Returns all rows of a table.
     ///
     /// # Errors
     /// When the server refuses.
-    pub fn rows(&mut self, table: &str) -> Result<Vec<Row>> {
+    pub fn rows(&mut self, table: &str) -> Result<Vec<SchemaRow>> {
         self.rows_where(table, &[])
     }
 
@@ -115,7 +115,7 @@ impl Schema {
     ///
     /// # Errors
     /// When the server refuses.
-    pub fn rows_where(&mut self, table: &str, filter: Filter<'_>) -> Result<Vec<Row>> {
+    pub fn rows_where(&mut self, table: &str, filter: Filter<'_>) -> Result<Vec<SchemaRow>> {
         let sql = format!("SELECT * FROM {}`{table}`{}", self.prefix, conditions(filter));
         self.query(&sql)
     }
@@ -124,7 +124,7 @@ impl Schema {
     ///
     /// # Errors
     /// When it is refused.
-    pub fn query(&mut self, sql: &str) -> Result<Vec<Row>> {
+    pub fn query(&mut self, sql: &str) -> Result<Vec<SchemaRow>> {
         let mut answer = self.conn.query_iter(sql)?;
         let columns = answer.columns();
         let columns: Arc<Vec<String>> =
@@ -132,7 +132,7 @@ impl Schema {
         let mut rows = Vec::new();
         for row in answer.by_ref() {
             let cells = row?.unwrap().into_iter().map(text).collect();
-            rows.push(Row { columns: Arc::clone(&columns), cells });
+            rows.push(SchemaRow { columns: Arc::clone(&columns), cells });
         }
         Ok(rows)
     }
@@ -205,7 +205,7 @@ impl Schema {
     ///
     /// # Errors
     /// When the table cannot be read.
-    pub fn long_history(&mut self, events: &str, thread: u64) -> Result<Vec<Row>> {
+    pub fn long_history(&mut self, events: &str, thread: u64) -> Result<Vec<SchemaRow>> {
         let table = format!("events_{events}_history_long");
         let mut rows = self.rows_where(&table, &[("THREAD_ID", &thread.to_string())])?;
         rows.sort_by_key(|row| row.number("EVENT_ID"));
@@ -213,7 +213,7 @@ impl Schema {
     }
 }
 
-impl Row {
+impl SchemaRow {
     /// Returns the value of a column; `None` for NULL and for a missing column.
     pub fn get(&self, column: &str) -> Option<&str> {
         let at = self.columns.iter().position(|name| name == column)?;
@@ -249,7 +249,7 @@ impl Row {
 }
 
 /// Returns rows by the text of one column; the last one wins.
-pub fn by_column(rows: Vec<Row>, column: &str) -> HashMap<String, Row> {
+pub fn by_column(rows: Vec<SchemaRow>, column: &str) -> HashMap<String, SchemaRow> {
     rows.into_iter().map(|row| (row.text(column).to_owned(), row)).collect()
 }
 

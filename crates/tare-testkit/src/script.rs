@@ -31,20 +31,20 @@ pub struct Script {
     /// Name of the file without `.sql`; also the schema it runs in.
     pub name: String,
     /// Steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
     /// Users of connections that are not `root`'s.
     pub users: BTreeMap<usize, String>,
 }
 
 /// A step on one connection.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct ScriptStep {
     /// Number of the connection, from 1.
     pub connection: usize,
     /// What it does.
-    pub action: Action,
+    pub action: StepAction,
     /// How it must end.
-    pub ending: Ending,
+    pub ending: ExpectedEnding,
     /// Whether the answer is awaited later.
     pub send: bool,
     /// Line of the script, for messages.
@@ -53,7 +53,7 @@ pub struct Step {
 
 /// How a step must end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ending {
+pub enum ExpectedEnding {
     /// Successfully.
     #[default]
     Success,
@@ -65,7 +65,7 @@ pub enum Ending {
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum StepAction {
     /// Sends a statement by the text protocol.
     Query(String),
     /// Prepares a statement under a name.
@@ -136,15 +136,15 @@ impl fmt::Display for Script {
         for (connection, user) in &self.users {
             writeln!(f, "-- @connection {connection}\n-- @user {user}")?;
         }
-        let (mut connection, mut ending) = (usize::from(self.users.is_empty()), Ending::Success);
+        let (mut connection, mut ending) = (usize::from(self.users.is_empty()), ExpectedEnding::Success);
         for step in &self.steps {
             if step.connection != connection {
                 connection = step.connection;
                 writeln!(f, "-- @connection {connection}")?;
             }
             match step.ending {
-                Ending::Any if ending != Ending::Any => writeln!(f, "-- @lenient")?,
-                Ending::Error(number) => writeln!(f, "-- @error {number}")?,
+                ExpectedEnding::Any if ending != ExpectedEnding::Any => writeln!(f, "-- @lenient")?,
+                ExpectedEnding::Error(number) => writeln!(f, "-- @error {number}")?,
                 _ => {}
             }
             ending = step.ending;
@@ -157,24 +157,24 @@ impl fmt::Display for Script {
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for StepAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let statement = |sql: &str| match sql.contains(";\n") {
             true => format!("-- @block\n{sql}\n-- @end"),
             false => format!("{sql};"),
         };
         match self {
-            Action::Query(sql) => f.write_str(&statement(sql)),
-            Action::Prepare(name, sql) => write!(f, "-- @prepare {name}\n{}", statement(sql)),
-            Action::Execute(name, parameters) => {
+            StepAction::Query(sql) => f.write_str(&statement(sql)),
+            StepAction::Prepare(name, sql) => write!(f, "-- @prepare {name}\n{}", statement(sql)),
+            StepAction::Execute(name, parameters) => {
                 let list: Vec<String> = parameters.iter().map(Parameter::to_string).collect();
                 write!(f, "-- @execute {name} {}", list.join(", "))
             }
-            Action::Close(name) => write!(f, "-- @close {name}"),
-            Action::Reap => f.write_str("-- @reap"),
-            Action::Disconnect => f.write_str("-- @disconnect"),
-            Action::Until(sql) => write!(f, "-- @until {sql}"),
-            Action::Control(sql) => write!(f, "-- @control {sql}"),
+            StepAction::Close(name) => write!(f, "-- @close {name}"),
+            StepAction::Reap => f.write_str("-- @reap"),
+            StepAction::Disconnect => f.write_str("-- @disconnect"),
+            StepAction::Until(sql) => write!(f, "-- @until {sql}"),
+            StepAction::Control(sql) => write!(f, "-- @control {sql}"),
         }
     }
 }
@@ -190,12 +190,12 @@ impl fmt::Display for Parameter {
 }
 
 struct Parser {
-    steps: Vec<Step>,
+    steps: Vec<ScriptStep>,
     users: BTreeMap<usize, String>,
     connection: usize,
     /// How the next statement must end, if a directive says so, and how others must.
-    ending: Option<Ending>,
-    usual: Ending,
+    ending: Option<ExpectedEnding>,
+    usual: ExpectedEnding,
     send: bool,
     repeat: usize,
     prepare: Option<String>,
@@ -205,15 +205,15 @@ struct Parser {
 }
 
 /// The steps of a script, and the users of its connections.
-type Parsed = (Vec<Step>, BTreeMap<usize, String>);
+type ParsedScript = (Vec<ScriptStep>, BTreeMap<usize, String>);
 
-fn parse(text: &str) -> std::result::Result<Parsed, String> {
+fn parse(text: &str) -> std::result::Result<ParsedScript, String> {
     let mut parser = Parser {
         steps: Vec::new(),
         users: BTreeMap::new(),
         connection: 1,
         ending: None,
-        usual: Ending::Success,
+        usual: ExpectedEnding::Success,
         send: false,
         repeat: 1,
         prepare: None,
@@ -256,12 +256,13 @@ impl Parser {
         match word {
             "connection" => self.connection = number()?,
             "error" => {
-                self.ending = Some(Ending::Error(u16::try_from(number()?).map_err(|e| e.to_string())?));
+                self.ending =
+                    Some(ExpectedEnding::Error(u16::try_from(number()?).map_err(|e| e.to_string())?));
             }
-            "lenient" => self.usual = Ending::Any,
+            "lenient" => self.usual = ExpectedEnding::Any,
             "repeat" => self.repeat = number()?,
             "user" => _ = self.users.insert(self.connection, rest.to_owned()),
-            "disconnect" => self.step(Action::Disconnect, at),
+            "disconnect" => self.step(StepAction::Disconnect, at),
             "send" => self.send = true,
             "prepare" => self.prepare = Some(rest.to_owned()),
             "block" => self.block = true,
@@ -269,13 +270,13 @@ impl Parser {
                 self.block = false;
                 self.statement();
             }
-            "reap" => self.step(Action::Reap, at),
-            "until" => self.step(Action::Until(rest.trim_end_matches(';').to_owned()), at),
-            "control" => self.step(Action::Control(rest.trim_end_matches(';').to_owned()), at),
-            "close" => self.step(Action::Close(rest.to_owned()), at),
+            "reap" => self.step(StepAction::Reap, at),
+            "until" => self.step(StepAction::Until(rest.trim_end_matches(';').to_owned()), at),
+            "control" => self.step(StepAction::Control(rest.trim_end_matches(';').to_owned()), at),
+            "close" => self.step(StepAction::Close(rest.to_owned()), at),
             "execute" => {
                 let (name, list) = rest.split_once(' ').unwrap_or((rest, ""));
-                self.step(Action::Execute(name.to_owned(), parameters(list)?), at);
+                self.step(StepAction::Execute(name.to_owned(), parameters(list)?), at);
             }
             other => return Err(format!("there is no directive {other}")),
         }
@@ -286,14 +287,14 @@ impl Parser {
         let text = std::mem::take(&mut self.text);
         let text = text.trim_end().trim_end_matches(';').to_owned();
         let action = match self.prepare.take() {
-            Some(name) => Action::Prepare(name, text),
-            None => Action::Query(text),
+            Some(name) => StepAction::Prepare(name, text),
+            None => StepAction::Query(text),
         };
         self.step(action, self.begin);
     }
 
-    fn step(&mut self, action: Action, line: usize) {
-        let step = Step {
+    fn step(&mut self, action: StepAction, line: usize) {
+        let step = ScriptStep {
             connection: self.connection,
             action,
             ending: self.ending.take().unwrap_or(self.usual),
@@ -333,31 +334,31 @@ mod tests {
         let text = "-- @error 1062\nINSERT\n INTO t;\n-- @connection 2\n-- @send\nSELECT 1;\n-- @reap\n";
         let (steps, _) = parse(text).expect("a good script");
         assert_eq!(steps.len(), 3);
-        assert_eq!(steps[0].ending, Ending::Error(1062));
-        assert_eq!(steps[0].action, Action::Query("INSERT\n INTO t".into()));
-        assert_eq!((steps[1].connection, steps[1].send, steps[1].ending), (2, true, Ending::Success));
-        assert_eq!(steps[2].action, Action::Reap);
+        assert_eq!(steps[0].ending, ExpectedEnding::Error(1062));
+        assert_eq!(steps[0].action, StepAction::Query("INSERT\n INTO t".into()));
+        assert_eq!((steps[1].connection, steps[1].send, steps[1].ending), (2, true, ExpectedEnding::Success));
+        assert_eq!(steps[2].action, StepAction::Reap);
     }
 
     #[test]
     fn a_block_keeps_its_semicolons() {
         let (steps, _) = parse("-- @block\nBEGIN\n a;\n b;\nEND\n-- @end\nc;").expect("a good script");
-        assert_eq!(steps[0].action, Action::Query("BEGIN\n a;\n b;\nEND".into()));
-        assert_eq!(steps[1].action, Action::Query("c".into()));
+        assert_eq!(steps[0].action, StepAction::Query("BEGIN\n a;\n b;\nEND".into()));
+        assert_eq!(steps[1].action, StepAction::Query("c".into()));
     }
 
     #[test]
     fn parameters_are_typed() {
         let (steps, _) = parse("-- @execute s 1, 'a b', NULL").expect("a good script");
         let expected = vec![Parameter::Number(1), Parameter::Text("a b".into()), Parameter::Null];
-        assert_eq!(steps[0].action, Action::Execute("s".into(), expected));
+        assert_eq!(steps[0].action, StepAction::Execute("s".into(), expected));
     }
 
     #[test]
     fn a_connection_may_be_a_users_and_may_end() {
         let (steps, users) = parse("-- @connection 2\n-- @user ann\na;\n-- @disconnect\n").expect("a script");
         assert_eq!(users, BTreeMap::from([(2, "ann".to_owned())]));
-        assert_eq!((steps[1].connection, &steps[1].action), (2, &Action::Disconnect));
+        assert_eq!((steps[1].connection, &steps[1].action), (2, &StepAction::Disconnect));
     }
 
     #[test]
@@ -368,7 +369,7 @@ mod tests {
         let script = Script::parse("s", text).expect("a good script");
         let again = Script::parse("s", &script.to_string()).expect("a good script, too");
         let what = |script: &Script| {
-            script.steps.iter().map(|step| Step { line: 0, ..step.clone() }).collect::<Vec<_>>()
+            script.steps.iter().map(|step| ScriptStep { line: 0, ..step.clone() }).collect::<Vec<_>>()
         };
         assert_eq!(script.steps.len(), 10);
         assert_eq!(what(&script), what(&again));

@@ -9,10 +9,10 @@ use nix::sys::signal::Signal;
 use tare_server::datadir::Account;
 use tempfile::TempDir;
 
-use crate::host::{Host, SIZES};
-use crate::process::Process;
-use crate::schema::Schema;
-use crate::subject::{Provider, provider_library};
+use crate::host::{HostProgram, SIZES};
+use crate::process::TestProcess;
+use crate::schema::SchemaConnection;
+use crate::subject::{TestProvider, provider_library};
 use crate::{Failure, Result};
 
 /// A thread of tare's that runs until the server is up and its error messages are tare's.
@@ -30,9 +30,9 @@ pub fn is_under_valgrind() -> bool {
 
 /// The settings of a server's start.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct StartSettings {
     /// The provider that fills `performance_schema`.
-    pub provider: Provider,
+    pub provider: TestProvider,
     /// Additional server options.
     pub options: Vec<String>,
     /// Additional environment variables.
@@ -41,36 +41,36 @@ pub struct Settings {
     pub under: Vec<String>,
 }
 
-impl Settings {
+impl StartSettings {
     /// Makes settings with this provider only.
-    pub fn new(provider: Provider) -> Settings {
-        Settings { provider, options: Vec::new(), environment: Vec::new(), under: Vec::new() }
+    pub fn new(provider: TestProvider) -> StartSettings {
+        StartSettings { provider, options: Vec::new(), environment: Vec::new(), under: Vec::new() }
     }
 
     /// Makes settings for comparing a server with another. Each connection has a new thread, because a cached
     /// one would depend on whether an earlier connection has quite ended. No statistics are recalculated in
     /// the background, where they would sometimes interfere with connections.
-    pub fn compared(provider: Provider) -> Settings {
-        Settings::new(provider).option("--thread-cache-size=0").option("--innodb-stats-auto-recalc=OFF")
+    pub fn compared(provider: TestProvider) -> StartSettings {
+        StartSettings::new(provider).option("--thread-cache-size=0").option("--innodb-stats-auto-recalc=OFF")
     }
 
     /// Adds a server option.
     #[must_use]
-    pub fn option(mut self, option: impl Into<String>) -> Settings {
+    pub fn option(mut self, option: impl Into<String>) -> StartSettings {
         self.options.push(option.into());
         self
     }
 
     /// Adds an environment variable.
     #[must_use]
-    pub fn environment(mut self, name: &str, value: &str) -> Settings {
+    pub fn environment(mut self, name: &str, value: &str) -> StartSettings {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Adds a start-up setting of the provider that tare and the built-in know under the same name.
     #[must_use]
-    pub fn provider_option(self, name: &str, value: impl ToString) -> Settings {
+    pub fn provider_option(self, name: &str, value: impl ToString) -> StartSettings {
         if self.provider.is_tare() {
             self.tare_option(name, value)
         } else {
@@ -80,8 +80,8 @@ impl Settings {
 
     /// Adds a start-up setting that only tare knows; ignored for the built-in.
     #[must_use]
-    pub fn tare_option(mut self, name: &str, value: impl ToString) -> Settings {
-        if let Provider::Tare(options) = &mut self.provider {
+    pub fn tare_option(mut self, name: &str, value: impl ToString) -> StartSettings {
+        if let TestProvider::Tare(options) = &mut self.provider {
             options.push((name.to_owned(), value.to_string()));
         }
         self
@@ -99,11 +99,11 @@ fn default_level(options: &[(String, String)]) -> Option<String> {
 /// A stock server in a folder of its own, reachable by Unix socket only.
 #[derive(Debug)]
 pub struct Server {
-    host: Host,
+    host: HostProgram,
     /// Settings of the next start.
-    pub settings: Settings,
+    pub settings: StartSettings,
     // Declared before the folder: the process ends before its files are removed.
-    process: Option<Process>,
+    process: Option<TestProcess>,
     home: TempDir,
 }
 
@@ -121,8 +121,8 @@ impl Server {
     ///
     /// # Errors
     /// When it does not; the text contains the server's log.
-    pub fn start(settings: Settings) -> Result<Server> {
-        let host = Host::find()?;
+    pub fn start(settings: StartSettings) -> Result<Server> {
+        let host = HostProgram::find()?;
         let home = host.new_home()?;
         let mut server = Server { host, settings, process: None, home };
         server.resume()?;
@@ -136,13 +136,13 @@ impl Server {
     pub fn resume(&mut self) -> Result<()> {
         assert!(self.process.is_none(), "the server runs already");
         let child = self.command()?.spawn().map_err(Failure::io("start the server"))?;
-        self.process = Some(Process::new(child));
+        self.process = Some(TestProcess::new(child));
         let mut ended = None;
         let answers = tare_server::poll(self.limit(), || {
             if self.client().is_ok() {
                 return Some(Ok(true));
             }
-            ended = match self.process_mut().and_then(Process::ended) {
+            ended = match self.process_mut().and_then(TestProcess::ended) {
                 Ok(ended) => ended,
                 Err(error) => return Some(Err(error)),
             };
@@ -200,15 +200,15 @@ impl Server {
             command.arg("--plugin-load-add=ha_federatedx");
         }
         match &self.settings.provider {
-            Provider::Off => {
+            TestProvider::Off => {
                 command.arg("--performance-schema=OFF");
             }
-            Provider::BuiltIn => {
+            TestProvider::BuiltIn => {
                 command.arg("--performance-schema=ON");
                 command.arg("--performance-schema-instrument=%=ON");
                 command.args(CONSUMERS.map(|name| format!("--performance-schema-consumer-{name}=ON")));
             }
-            Provider::Tare(options) => {
+            TestProvider::Tare(options) => {
                 command.arg("--performance-schema=OFF");
                 command.env("LD_PRELOAD", provider_library()?);
                 let said = options.iter().map(|(k, v)| format!("{k}={v}"));
@@ -241,7 +241,7 @@ impl Server {
     ///
     /// # Errors
     /// When the server is stopped.
-    pub fn process(&self) -> Result<&Process> {
+    pub fn process(&self) -> Result<&TestProcess> {
         self.process.as_ref().ok_or_else(not_running)
     }
 
@@ -249,7 +249,7 @@ impl Server {
     ///
     /// # Errors
     /// When the server is stopped.
-    pub fn process_mut(&mut self) -> Result<&mut Process> {
+    pub fn process_mut(&mut self) -> Result<&mut TestProcess> {
         self.process.as_mut().ok_or_else(not_running)
     }
 
@@ -286,20 +286,24 @@ impl Server {
     ///
     /// # Errors
     /// When there is no connection.
-    pub fn schema(&self) -> Result<Schema> {
-        if self.serves_tables() { Ok(Schema::of_server(self.client()?)) } else { self.endpoint_schema() }
+    pub fn schema(&self) -> Result<SchemaConnection> {
+        if self.serves_tables() {
+            Ok(SchemaConnection::of_server(self.client()?))
+        } else {
+            self.endpoint_schema()
+        }
     }
 
     /// Connects to the tables on the provider's own endpoint, without the server in between.
     ///
     /// # Errors
     /// When there is no connection.
-    pub fn endpoint_schema(&self) -> Result<Schema> {
-        Ok(Schema::of_endpoint(Conn::new(socket_options(&self.endpoint()).user(Some("root")))?))
+    pub fn endpoint_schema(&self) -> Result<SchemaConnection> {
+        Ok(SchemaConnection::of_endpoint(Conn::new(socket_options(&self.endpoint()).user(Some("root")))?))
     }
 
     /// Returns the program under test.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &HostProgram {
         &self.host
     }
 

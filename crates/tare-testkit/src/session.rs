@@ -9,13 +9,13 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, LocalInfileHandler, Params, Statement, Value};
 
-use crate::script::{Action, Ending, Parameter, Script, Step};
+use crate::script::{ExpectedEnding, Parameter, Script, ScriptStep, StepAction};
 use crate::server::Server;
 use crate::{Failure, Result, script};
 
 /// The connections of a script.
 #[derive(Debug)]
-pub struct Session {
+pub struct ScriptConnections {
     connections: Vec<Connection>,
     control: Conn,
 }
@@ -23,22 +23,22 @@ pub struct Session {
 #[derive(Debug)]
 struct Connection {
     id: u64,
-    orders: Option<Sender<Action>>,
+    orders: Option<Sender<StepAction>>,
     answers: Receiver<std::result::Result<(), mysql::Error>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Session {
+impl ScriptConnections {
     /// Opens the connections of a script, with `schema` as their current one.
     ///
     /// # Errors
     /// When the server refuses.
-    pub fn open(server: &Server, script: &Script, schema: &str) -> Result<Session> {
+    pub fn open(server: &Server, script: &Script, schema: &str) -> Result<ScriptConnections> {
         let count = script.steps.iter().map(|step| step.connection).max().unwrap_or(1);
         let user = |at: usize| script.users.get(&(at + 1)).map_or("root", String::as_str);
         let connections =
             (0..count).map(|at| Connection::open(server, schema, user(at))).collect::<Result<_>>()?;
-        Ok(Session { connections, control: server.client()? })
+        Ok(ScriptConnections { connections, control: server.client()? })
     }
 
     /// Returns connection ids, in the script's order.
@@ -68,22 +68,30 @@ impl Session {
         Ok(endings)
     }
 
-    fn step(&mut self, step: &Step, expected: &mut HashMap<usize, Ending>) -> Result<Option<String>> {
+    fn step(
+        &mut self,
+        step: &ScriptStep,
+        expected: &mut HashMap<usize, ExpectedEnding>,
+    ) -> Result<Option<String>> {
         let at = step.connection - 1;
         match &step.action {
-            Action::Until(sql) => self.wait_until(sql).map(|()| None),
-            Action::Control(sql) => Ok(self.control.query_drop(sql).map(|()| None)?),
-            Action::Disconnect => {
+            StepAction::Until(sql) => self.wait_until(sql).map(|()| None),
+            StepAction::Control(sql) => Ok(self.control.query_drop(sql).map(|()| None)?),
+            StepAction::Disconnect => {
                 self.connections[at].close();
                 Ok(None)
             }
-            Action::Reap => {
+            StepAction::Reap => {
                 let ending = expected.remove(&at).ok_or_else(|| Failure::Setup("nothing was sent".into()))?;
                 self.answer(at, ending)
             }
             action => {
                 if let Err(closed) = self.order(at, action.clone()) {
-                    return if step.ending == Ending::Any { Ok(Some("closed".into())) } else { Err(closed) };
+                    return if step.ending == ExpectedEnding::Any {
+                        Ok(Some("closed".into()))
+                    } else {
+                        Err(closed)
+                    };
                 }
                 if step.send {
                     expected.insert(at, step.ending);
@@ -94,25 +102,25 @@ impl Session {
         }
     }
 
-    fn order(&self, at: usize, action: Action) -> Result<()> {
+    fn order(&self, at: usize, action: StepAction) -> Result<()> {
         let orders = self.connections[at].orders.as_ref();
         let sent = orders.is_some_and(|orders| orders.send(action).is_ok());
         if sent { Ok(()) } else { Err(Failure::Setup("the connection is closed".into())) }
     }
 
-    fn answer(&self, at: usize, ending: Ending) -> Result<Option<String>> {
+    fn answer(&self, at: usize, ending: ExpectedEnding) -> Result<Option<String>> {
         let answer = self.connections[at].answers.recv_timeout(Duration::from_secs(60));
         let answer = answer.map_err(|e| Failure::Setup(format!("no answer: {e}")))?;
         match (answer, ending) {
-            (Ok(()), Ending::Success) => Ok(None),
-            (Ok(()), Ending::Any) => Ok(Some("OK".into())),
-            (Ok(()), Ending::Error(number)) => {
+            (Ok(()), ExpectedEnding::Success) => Ok(None),
+            (Ok(()), ExpectedEnding::Any) => Ok(Some("OK".into())),
+            (Ok(()), ExpectedEnding::Error(number)) => {
                 Err(Failure::Setup(format!("should have failed with {number}")))
             }
-            (Err(mysql::Error::MySqlError(e)), Ending::Error(number)) if e.code == number => Ok(None),
-            (Err(mysql::Error::MySqlError(e)), Ending::Any) => Ok(Some(e.code.to_string())),
+            (Err(mysql::Error::MySqlError(e)), ExpectedEnding::Error(number)) if e.code == number => Ok(None),
+            (Err(mysql::Error::MySqlError(e)), ExpectedEnding::Any) => Ok(Some(e.code.to_string())),
             // The client itself refuses, for instance an execution of what could not be prepared.
-            (Err(mysql::Error::DriverError(e)), Ending::Any) => Ok(Some(e.to_string())),
+            (Err(mysql::Error::DriverError(e)), ExpectedEnding::Any) => Ok(Some(e.to_string())),
             (Err(e), _) => Err(e.into()),
         }
     }
@@ -163,7 +171,7 @@ fn local_file(name: &str) -> PathBuf {
     script::folder().join("data").join(name)
 }
 
-fn serve(mut conn: Conn, work: &Receiver<Action>, done: &Sender<std::result::Result<(), mysql::Error>>) {
+fn serve(mut conn: Conn, work: &Receiver<StepAction>, done: &Sender<std::result::Result<(), mysql::Error>>) {
     let mut prepared: HashMap<String, Statement> = HashMap::new();
     for action in work {
         if done.send(act(&mut conn, &mut prepared, action)).is_err() {
@@ -175,15 +183,15 @@ fn serve(mut conn: Conn, work: &Receiver<Action>, done: &Sender<std::result::Res
 fn act(
     conn: &mut Conn,
     prepared: &mut HashMap<String, Statement>,
-    action: Action,
+    action: StepAction,
 ) -> std::result::Result<(), mysql::Error> {
     match action {
-        Action::Query(sql) => conn.query_drop(sql),
-        Action::Prepare(name, sql) => {
+        StepAction::Query(sql) => conn.query_drop(sql),
+        StepAction::Prepare(name, sql) => {
             prepared.insert(name, conn.prep(sql)?);
             Ok(())
         }
-        Action::Execute(name, parameters) => {
+        StepAction::Execute(name, parameters) => {
             let values: Vec<Value> = parameters.into_iter().map(value).collect();
             let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
             match prepared.get(&name) {
@@ -192,11 +200,11 @@ fn act(
                 None => Err(mysql::DriverError::MismatchedStmtParams(0, 0).into()),
             }
         }
-        Action::Close(name) => match prepared.remove(&name) {
+        StepAction::Close(name) => match prepared.remove(&name) {
             Some(statement) => conn.close(statement),
             None => Ok(()),
         },
-        Action::Reap | Action::Until(_) | Action::Control(_) | Action::Disconnect => Ok(()),
+        StepAction::Reap | StepAction::Until(_) | StepAction::Control(_) | StepAction::Disconnect => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{Failure, Result};
 
 /// The provider that fills `performance_schema`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Provider {
+pub enum TestProvider {
     /// None: `--performance-schema=OFF`.
     Off,
     /// The server's own, with all instruments and consumers on.
@@ -16,24 +16,24 @@ pub enum Provider {
     Tare(Vec<(String, String)>),
 }
 
-impl Provider {
+impl TestProvider {
     /// Returns tare with its defaults.
-    pub fn tare() -> Provider {
-        Provider::Tare(Vec::new())
+    pub fn tare() -> TestProvider {
+        TestProvider::Tare(Vec::new())
     }
 
     /// Returns the provider under test: tare, unless `TARE_TEST_PROVIDER=builtin` validates the tests
     /// themselves by comparing the reference with itself.
-    pub fn under_test() -> Provider {
+    pub fn under_test() -> TestProvider {
         match std::env::var("TARE_TEST_PROVIDER").as_deref() {
-            Ok("builtin") => Provider::BuiltIn,
-            _ => Provider::tare(),
+            Ok("builtin") => TestProvider::BuiltIn,
+            _ => TestProvider::tare(),
         }
     }
 
     /// Returns whether it is tare.
     pub fn is_tare(&self) -> bool {
-        matches!(self, Provider::Tare(_))
+        matches!(self, TestProvider::Tare(_))
     }
 }
 

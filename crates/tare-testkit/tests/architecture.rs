@@ -48,6 +48,8 @@ const MAY_USE: [(&str, &[&str]); 19] = [
 const UNSAFE_CRATES: [&str; 5] = ["tare-engine", "tare-host", "tare-mariadb", "tare-mysql", "tare-sync"];
 /// Longest line of a comment, in characters: `max_width` of code in rustfmt.toml.
 const WIDTH: usize = 110;
+/// Share of type names, in percent, of which fewer may be declared in more than one place.
+const SHARED_NAMES: usize = 10;
 /// Words of hosts.
 const HOSTS: [&str; 6] = ["mariadb", "mariadbd", "mysqld", "psi", "innodb", "federated"];
 
@@ -345,4 +347,63 @@ fn the_documents_name_items_that_are_in_their_files() {
         items_in_files("`a::b` and `c` in\n`crates/x.rs`, `d`"),
         [("c", "crates/x.rs"), ("a::b", "crates/x.rs")]
     );
+}
+
+/// The name of the type that a line of code declares outside of any block.
+fn declared_type(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace().skip_while(|word| {
+        *word == "unsafe"
+            || *word == "pub"
+            || word.starts_with("pub(")
+            || *word == "in"
+            || word.ends_with(')')
+    });
+    let is_type = |word: &str| matches!(word, "struct" | "enum" | "union" | "trait" | "type");
+    if line.starts_with(char::is_whitespace) || !words.next().is_some_and(is_type) {
+        return None;
+    }
+    words.next()?.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+/// Where types of each name are declared; tests are left out.
+fn declared_types() -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for path in sources("crates") {
+        if path.split('/').nth(2) != Some("src") || path.contains("/tests") {
+            continue;
+        }
+        for name in code(&path).lines().filter_map(declared_type) {
+            found.entry(name.to_owned()).or_default().push(path.clone());
+        }
+    }
+    found
+}
+
+/// One word, one meaning: who reads a name that has several types has to find out which one is meant.
+#[test]
+fn few_names_belong_to_several_types() {
+    let all = declared_types();
+    assert!(all.len() > 1000, "only {} names of types were found", all.len());
+    let mut shared: Vec<_> = all.iter().filter(|(_, places)| places.len() > 1).collect();
+    shared.sort_by_key(|(_, places)| std::cmp::Reverse(places.len()));
+    let worst: Vec<String> =
+        shared.iter().take(20).map(|(name, places)| format!("{name}: {}", places.join(", "))).collect();
+    assert!(
+        shared.len() * 100 < all.len() * SHARED_NAMES,
+        "{} of {} names of types are declared more than once; fewer than {SHARED_NAMES}% may be. Rename some \
+         to what they are. Most often:\n{}",
+        shared.len(),
+        all.len(),
+        worst.join("\n")
+    );
+}
+
+#[test]
+fn declarations_of_types_are_recognised() {
+    assert_eq!(declared_type("pub(crate) struct Ring<T>(T);"), Some("Ring"));
+    assert_eq!(declared_type("pub(in crate::a) enum Level {"), Some("Level"));
+    assert_eq!(declared_type("pub unsafe trait View: Sync {"), Some("View"));
+    assert_eq!(declared_type("type Sink<'a> = &'a str;"), Some("Sink"));
+    assert_eq!(declared_type("    type Item = u8;"), None);
+    assert_eq!(declared_type("impl Ring<u8> {"), None);
 }

@@ -6,9 +6,9 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use mysql::prelude::Queryable;
-use tare_testkit::schema::{Row, Schema};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::{Provider, setting};
+use tare_testkit::schema::{SchemaConnection, SchemaRow};
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::{TestProvider, setting};
 use tare_testkit::turn;
 
 const CONNECTIONS: u64 = 12;
@@ -52,7 +52,7 @@ fn work(server: &Server, connection: u64, rounds: u64) {
 }
 
 /// Times without a count, in a row of whatever summary.
-fn timed_without_count(row: &Row) -> bool {
+fn timed_without_count(row: &SchemaRow) -> bool {
     let of = |column: &&String| column.strip_prefix("SUM_TIMER_").map(str::to_owned);
     row.columns().iter().filter_map(|column| of(&column)).any(|of| {
         let count = row.number(&format!("COUNT_{of}")).or_else(|| row.number("COUNT_STAR"));
@@ -60,7 +60,7 @@ fn timed_without_count(row: &Row) -> bool {
     })
 }
 
-fn upheave(server: &Server, reader: &mut Schema, done: &AtomicBool) -> Vec<String> {
+fn upheave(server: &Server, reader: &mut SchemaConnection, done: &AtomicBool) -> Vec<String> {
     let mut conn = server.client().unwrap();
     conn.query_drop("USE chaos").unwrap();
     let mut wrong = Vec::new();
@@ -85,12 +85,12 @@ fn upheave(server: &Server, reader: &mut Schema, done: &AtomicBool) -> Vec<Strin
 /// A server with few places for open tables, so that they are closed all the time, and with the tables; and a
 /// reader at tare's endpoint, so that reading and resetting use no table of the server's. `None`, said aloud,
 /// on the built-in, which loses some of what is done here.
-fn chaos() -> Option<(Server, Schema)> {
-    if !Provider::under_test().is_tare() {
+fn chaos() -> Option<(Server, SchemaConnection)> {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: it reads at tare's own endpoint");
         return None;
     }
-    let settings = Settings::new(Provider::under_test())
+    let settings = StartSettings::new(TestProvider::under_test())
         .option("--table-open-cache=10")
         .option("--lock-wait-timeout=1")
         .option("--innodb-flush-log-at-trx-commit=0");

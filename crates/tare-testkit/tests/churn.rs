@@ -5,9 +5,9 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::eventually;
-use tare_testkit::schema::Schema;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::{Provider, setting};
+use tare_testkit::schema::SchemaConnection;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::{TestProvider, setting};
 use tare_testkit::turn;
 
 const AT_A_TIME: u64 = 200;
@@ -30,7 +30,7 @@ fn churn(server: &Server, connections: u64) {
 
 /// Waits until only the reader's connection is left, if that is one of the server's, and gives the number of
 /// rows in `threads`.
-fn threads_at_rest(server: &Server, schema: &mut Schema) -> usize {
+fn threads_at_rest(server: &Server, schema: &mut SchemaConnection) -> usize {
     let readers = usize::from(server.serves_tables());
     eventually("connections leave threads after their end", LIMIT, || {
         let rows = schema.rows("threads").unwrap();
@@ -40,7 +40,7 @@ fn threads_at_rest(server: &Server, schema: &mut Schema) -> usize {
     })
 }
 
-fn seen(schema: &mut Schema, name: &str) -> u64 {
+fn seen(schema: &mut SchemaConnection, name: &str) -> u64 {
     schema
         .sum("events_statements_summary_global_by_event_name", &[("EVENT_NAME", name)], "COUNT_STAR")
         .unwrap()
@@ -50,8 +50,9 @@ fn seen(schema: &mut Schema, name: &str) -> u64 {
 fn memory_returns_and_counts_add_up() {
     let _turn = turn();
     let connections = setting("TARE_CHURN_CONNECTIONS", 50_000);
-    let settings =
-        Settings::new(Provider::under_test()).option("--max-connections=500").option("--back-log=500");
+    let settings = StartSettings::new(TestProvider::under_test())
+        .option("--max-connections=500")
+        .option("--back-log=500");
     let server = Server::start(settings).unwrap();
     let mut schema = server.schema().unwrap();
     // The first connections make the server itself grow: thread stacks, caches, pools.
@@ -65,7 +66,7 @@ fn memory_returns_and_counts_add_up() {
     for (what, before, after) in [("statement", before.0, after.0), ("end", before.1, after.1)] {
         let counted = after - before;
         println!("every {what} of {connections}: {counted} counted");
-        if Provider::under_test().is_tare() {
+        if TestProvider::under_test().is_tare() {
             assert_eq!(counted, connections, "every {what} is counted, of connections that are gone too");
         } else {
             // The built-in drops a few when connections end at the same moment, and says so nowhere.
@@ -85,6 +86,6 @@ fn memory_returns_and_counts_add_up() {
     assert!(lost.is_empty(), "{lost:?}");
 }
 
-fn memory_used(schema: &mut Schema) -> Option<u64> {
+fn memory_used(schema: &mut SchemaConnection) -> Option<u64> {
     schema.tare_status().unwrap().get("memory_used").map(|bytes| bytes.parse().unwrap())
 }

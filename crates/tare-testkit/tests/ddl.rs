@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tare_testkit::difference::matches;
-use tare_testkit::schema::Schema;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::schema::SchemaConnection;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 /// `expected/ddl.toml`.
@@ -64,7 +64,7 @@ const TRAITS: [&str; 5] =
     ["ORDINAL_POSITION", "COLUMN_TYPE", "IS_NULLABLE", "COLLATION_NAME", "COLUMN_DEFAULT"];
 
 /// Every column in the schema by table and name.
-fn columns(schema: &mut Schema) -> BTreeMap<String, BTreeMap<String, Traits>> {
+fn columns(schema: &mut SchemaConnection) -> BTreeMap<String, BTreeMap<String, Traits>> {
     let sql = "SELECT * FROM information_schema.columns WHERE table_schema = 'performance_schema'";
     let mut tables: BTreeMap<String, BTreeMap<String, Traits>> = BTreeMap::new();
     for row in schema.query(sql).unwrap() {
@@ -78,7 +78,7 @@ fn columns(schema: &mut Schema) -> BTreeMap<String, BTreeMap<String, Traits>> {
 }
 
 /// The tables that are not the built-in's: FEDERATED ones, and views.
-fn installed(schema: &mut Schema, kind: &str) -> BTreeSet<String> {
+fn installed(schema: &mut SchemaConnection, kind: &str) -> BTreeSet<String> {
     let sql = format!(
         "SELECT table_name FROM information_schema.tables \
          WHERE table_schema = 'performance_schema' AND {kind}"
@@ -87,14 +87,14 @@ fn installed(schema: &mut Schema, kind: &str) -> BTreeSet<String> {
 }
 
 /// The columns in SHOW CREATE TABLE, without what the reference says of them and without keys.
-fn shown(schema: &mut Schema, table: &str) -> Vec<String> {
+fn shown(schema: &mut SchemaConnection, table: &str) -> Vec<String> {
     let rows = schema.query(&format!("SHOW CREATE TABLE performance_schema.`{table}`")).unwrap();
     let lines = rows[0].text("CREATE TABLE").lines().filter(|line| line.starts_with("  `"));
     lines.map(|line| line.split(" COMMENT '").next().unwrap().trim_end_matches(',').to_owned()).collect()
 }
 
 /// The keys in SHOW CREATE TABLE.
-fn keys(schema: &mut Schema, table: &str) -> Vec<String> {
+fn keys(schema: &mut SchemaConnection, table: &str) -> Vec<String> {
     let rows = schema.query(&format!("SHOW CREATE TABLE performance_schema.`{table}`")).unwrap();
     let is_key = |line: &&str| ["  KEY ", "  PRIMARY KEY "].iter().any(|word| line.starts_with(word));
     rows[0].text("CREATE TABLE").lines().filter(is_key).map(str::to_owned).collect()
@@ -103,13 +103,13 @@ fn keys(schema: &mut Schema, table: &str) -> Vec<String> {
 #[test]
 fn every_table_is_declared_as_the_references_or_is_known_to_be_missing() {
     let _turn = turn();
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in's tables are the reference");
         return;
     }
-    let server = Server::start(Settings::new(Provider::under_test())).unwrap();
+    let server = Server::start(StartSettings::new(TestProvider::under_test())).unwrap();
     let Some(server) = server.on_its_port() else { return };
-    let reference_server = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
+    let reference_server = Server::start(StartSettings::new(TestProvider::BuiltIn)).unwrap();
     let mut subject = server.schema().unwrap();
     let mut reference = reference_server.schema().unwrap();
     let expected = expected();
@@ -223,12 +223,12 @@ fn mysqls() -> BTreeMap<String, Vec<(String, String)>> {
 #[test]
 fn every_table_of_the_extended_shape_is_declared_as_mysqls_or_the_difference_is_explained() {
     let _turn = turn();
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has one shape");
         return;
     }
     let options = vec![("shape".to_owned(), "extended".to_owned())];
-    let server = Server::start(Settings::new(Provider::Tare(options))).unwrap();
+    let server = Server::start(StartSettings::new(TestProvider::Tare(options))).unwrap();
     let Some(server) = server.on_its_port() else { return };
     let mut schema = server.schema().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected/mysql.toml");

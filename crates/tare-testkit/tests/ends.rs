@@ -11,18 +11,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use tare_testkit::host::Host;
-use tare_testkit::load::Load;
+use tare_testkit::host::HostProgram;
+use tare_testkit::load::SysbenchLoad;
 use tare_testkit::schema::TABLES;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 use tare_testkit::{eventually, poll};
 
-const LOAD: Load = Load { workload: "oltp_read_write", threads: 8, tables: 2, rows: 2000, prepared: true };
+const LOAD: SysbenchLoad =
+    SysbenchLoad { workload: "oltp_read_write", threads: 8, tables: 2, rows: 2000, prepared: true };
 
 fn server() -> Server {
-    Server::start(Settings::new(Provider::under_test())).unwrap()
+    Server::start(StartSettings::new(TestProvider::under_test())).unwrap()
 }
 
 /// Every table of the list can be read; how many rows there are.
@@ -72,7 +73,7 @@ fn files(folder: &Path) -> BTreeSet<String> {
 #[test]
 fn without_classes_of_threads_the_tables_are_served() {
     let _turn = turn();
-    let settings = Settings::new(Provider::under_test()).provider_option("max-thread-classes", 0);
+    let settings = StartSettings::new(TestProvider::under_test()).provider_option("max-thread-classes", 0);
     let server = Server::start(settings).unwrap();
     assert!(read_all(&server) > 500);
     let threads = server.schema().unwrap().rows("threads").unwrap();
@@ -82,17 +83,17 @@ fn without_classes_of_threads_the_tables_are_served() {
 #[test]
 fn sigterm_ends_cleanly_idle_and_loaded() {
     let _turn = turn();
-    for provider in [Provider::Off, Provider::under_test()] {
+    for provider in [TestProvider::Off, TestProvider::under_test()] {
         let mut idle: Vec<Duration> = (0..3)
             .map(|_| {
-                let mut server = Server::start(Settings::new(provider.clone())).unwrap();
+                let mut server = Server::start(StartSettings::new(provider.clone())).unwrap();
                 let (time, status) = server.stop().unwrap();
                 assert!(status.success(), "{status}\n{}", server.log());
                 time
             })
             .collect();
         idle.sort();
-        let mut server = Server::start(Settings::new(provider.clone())).unwrap();
+        let mut server = Server::start(StartSettings::new(provider.clone())).unwrap();
         LOAD.prepare(&server).unwrap();
         let load = LOAD.start(&server, 60).unwrap();
         let mut conn = server.client().unwrap();
@@ -112,7 +113,7 @@ fn tables_survive_a_restart_and_say_who_serves_them() {
     let mut server = server();
     for _ in 0..3 {
         assert!(read_all(&server) > 1000);
-        if server.serves_tables() && Provider::under_test().is_tare() {
+        if server.serves_tables() && TestProvider::under_test().is_tare() {
             // Whoever may drop tables finds none to drop. 11.8 does not say so, as with its built-in.
             let mut conn = server.client().unwrap();
             let dropped = conn.query_drop("DROP TABLE performance_schema.threads");
@@ -121,7 +122,7 @@ fn tables_survive_a_restart_and_say_who_serves_them() {
                 conn.query_first("SELECT COUNT(*) FROM performance_schema.threads").unwrap();
             assert!(threads > Some(5), "{threads:?}");
         }
-        if Provider::under_test().is_tare() {
+        if TestProvider::under_test().is_tare() {
             let status = server.schema().unwrap().tare_status().unwrap();
             assert_eq!(status.get("version").map(String::as_str), Some(env!("CARGO_PKG_VERSION")));
         }
@@ -137,11 +138,11 @@ fn nothing_is_left_when_the_provider_is_taken_away() {
     let mut with = server();
     read_all(&with);
     with.stop().unwrap();
-    let mut without = Server::start(Settings::new(Provider::Off)).unwrap();
+    let mut without = Server::start(StartSettings::new(TestProvider::Off)).unwrap();
     without.stop().unwrap();
     let (left, expected) = (files(&with.data()), files(&without.data()));
     assert_eq!(left.difference(&expected).collect::<Vec<_>>(), Vec::<&String>::new());
-    with.settings = Settings::new(Provider::Off);
+    with.settings = StartSettings::new(TestProvider::Off);
     with.resume().unwrap();
     let tables = |server: &Server| -> Vec<String> {
         server.client().unwrap().query("SHOW TABLES FROM performance_schema").unwrap()
@@ -169,7 +170,7 @@ fn after_a_kill_the_tables_are_back_and_data_is_untouched() {
     assert!(read_all(&server) > 1000);
     // Killed once more and never given the provider again, it starts and runs all the same.
     server.kill();
-    server.settings = Settings::new(Provider::Off);
+    server.settings = StartSettings::new(TestProvider::Off);
     server.resume().unwrap();
     assert_eq!(checksum(&server), kept);
     let (_, status) = server.stop().unwrap();
@@ -197,11 +198,11 @@ fn folder(server: &Server) -> Vec<String> {
 }
 
 /// Ways to start a server so that tare does not serve.
-fn without_tare() -> [(&'static str, Settings); 4] {
-    let tare = Settings::new(Provider::tare());
+fn without_tare() -> [(&'static str, StartSettings); 4] {
+    let tare = StartSettings::new(TestProvider::tare());
     [
-        ("without tare", Settings::new(Provider::Off)),
-        ("the built-in, without tare", Settings::new(Provider::BuiltIn)),
+        ("without tare", StartSettings::new(TestProvider::Off)),
+        ("the built-in, without tare", StartSettings::new(TestProvider::BuiltIn)),
         ("the built-in, tare loaded", tare.clone().option("--performance-schema=ON")),
         ("enabled=OFF", tare.tare_option("enabled", "OFF")),
     ]
@@ -222,7 +223,7 @@ fn after_a_kill_whoever_starts_next_finds_the_folder_as_it_was_made() {
         server.resume().unwrap();
         assert_as_made(&server, next);
         server.stop().unwrap();
-        server.settings = Settings::new(Provider::tare());
+        server.settings = StartSettings::new(TestProvider::tare());
         server.resume().unwrap();
     }
 }
@@ -233,7 +234,7 @@ fn a_start_with_few_descriptors_leaves_nothing_half_done() {
     if !tare_only() {
         return;
     }
-    let mut settings = Settings::new(Provider::tare()).option("--table-open-cache=64");
+    let mut settings = StartSettings::new(TestProvider::tare()).option("--table-open-cache=64");
     settings.under = ["prlimit", "--nofile=64"].map(str::to_owned).to_vec();
     let mut server = Server::start(settings).unwrap();
     assert_eq!(folder(&server), ["db.opt"]);
@@ -241,7 +242,7 @@ fn a_start_with_few_descriptors_leaves_nothing_half_done() {
         assert!(server.schema().unwrap().rows("threads").unwrap().len() > 5);
     }
     server.kill();
-    server.settings = Settings::new(Provider::BuiltIn);
+    server.settings = StartSettings::new(TestProvider::BuiltIn);
     server.resume().unwrap();
     assert_as_made(&server, "afterwards");
 }
@@ -268,7 +269,7 @@ fn run(command: &mut std::process::Command) {
 
 /// Data a backup was restored to, with nobody serving it yet.
 fn restored(backup: &Path) -> Server {
-    let mut server = Server::start(Settings::new(Provider::Off)).unwrap();
+    let mut server = Server::start(StartSettings::new(TestProvider::Off)).unwrap();
     server.stop().unwrap();
     let owner = std::fs::metadata(server.data()).unwrap();
     std::fs::remove_dir_all(server.data()).unwrap();
@@ -336,7 +337,7 @@ fn telling_plugins(plugins: &Path, told: &Path) -> tempfile::TempDir {
 #[test]
 fn a_program_the_server_starts_is_not_affected() {
     let _turn = turn();
-    let host = Host::find().unwrap();
+    let host = HostProgram::find().unwrap();
     let Some(plugins) = host.plugins().filter(|dir| dir.join("auth_pam.so").exists()) else {
         println!("skipped: the server has no PAM plugin, the one that starts a program");
         return;
@@ -345,7 +346,7 @@ fn a_program_the_server_starts_is_not_affected() {
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let told = place.path().join("told");
     let folder = telling_plugins(&plugins, &told);
-    let settings = Settings::new(Provider::under_test());
+    let settings = StartSettings::new(TestProvider::under_test());
     let settings = settings.option(format!("--plugin-dir={}", folder.path().display()));
     let server = Server::start(settings.option("--plugin-load-add=auth_pam")).unwrap();
     server.client().unwrap().query_drop("CREATE USER pam@localhost IDENTIFIED VIA pam").unwrap();
@@ -361,7 +362,7 @@ fn a_program_the_server_starts_is_not_affected() {
 
 /// The following are about tare alone; held against the built-in there is nothing to test.
 fn tare_only() -> bool {
-    let tare = Provider::under_test().is_tare();
+    let tare = TestProvider::under_test().is_tare();
     if !tare {
         println!("skipped: the built-in has no such thing");
     }
@@ -375,9 +376,9 @@ fn out_of_memory_counts_as_lost_and_the_server_goes_on() {
         return;
     }
     let provider =
-        Provider::Tare(vec![("memory-max".into(), "8M".into()), ("digests-size".into(), "50".into())]);
-    let server = Server::start(Settings::new(provider).option("--max-connections=400")).unwrap();
-    let load = Load { threads: 128, ..LOAD };
+        TestProvider::Tare(vec![("memory-max".into(), "8M".into()), ("digests-size".into(), "50".into())]);
+    let server = Server::start(StartSettings::new(provider).option("--max-connections=400")).unwrap();
+    let load = SysbenchLoad { threads: 128, ..LOAD };
     load.prepare(&server).unwrap();
     let mut conn = server.client().unwrap();
     for n in 0..100 {
@@ -413,7 +414,7 @@ fn crowded() -> Server {
         ("consumer", "statements_digest=OFF"),
     ];
     options.extend(fixed.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    Server::start(Settings::new(Provider::Tare(options)).option("--max-connections=500")).unwrap()
+    Server::start(StartSettings::new(TestProvider::Tare(options)).option("--max-connections=500")).unwrap()
 }
 
 #[test]
@@ -465,16 +466,16 @@ fn statements_done(server: &Server) -> u64 {
 #[test]
 fn an_idle_server_takes_little_more_than_without() {
     let _turn = turn();
-    let idle = |provider: Provider| {
-        let server = Server::start(Settings::new(provider)).unwrap();
+    let idle = |provider: TestProvider| {
+        let server = Server::start(StartSettings::new(provider)).unwrap();
         server.client().unwrap().query_drop("DO 1").unwrap();
         // Let start-up work in the background come to its end.
         std::thread::sleep(Duration::from_secs(1));
         server.process().unwrap().resident().unwrap()
     };
-    let (off, on) = (idle(Provider::Off), idle(Provider::under_test()));
+    let (off, on) = (idle(TestProvider::Off), idle(TestProvider::under_test()));
     println!("{off} bytes without, {on} with: {} more", on.saturating_sub(off));
-    let bound = if Provider::under_test().is_tare() { 32 << 20 } else { 256 << 20 };
+    let bound = if TestProvider::under_test().is_tare() { 32 << 20 } else { 256 << 20 };
     assert!(on.saturating_sub(off) <= bound);
 }
 

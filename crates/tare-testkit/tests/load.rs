@@ -9,11 +9,11 @@ use std::collections::{HashMap, HashSet};
 use mysql::prelude::Queryable;
 use tare_testkit::capture::names;
 use tare_testkit::eventually;
-use tare_testkit::history::{Clocks, Events, KINDS};
-use tare_testkit::load::Load;
-use tare_testkit::schema::{Schema, TABLES};
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::{Provider, setting};
+use tare_testkit::history::{ClockSources, Events, KINDS};
+use tare_testkit::load::SysbenchLoad;
+use tare_testkit::schema::{SchemaConnection, TABLES};
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::{TestProvider, setting};
 use tare_testkit::turn;
 
 /// What is switched off and on while the load runs.
@@ -26,15 +26,17 @@ const SWITCHED: [&str; 6] = [
     "transaction",
 ];
 
-const LOAD: Load = Load { workload: "oltp_read_write", threads: 64, tables: 4, rows: 5000, prepared: true };
+const LOAD: SysbenchLoad =
+    SysbenchLoad { workload: "oltp_read_write", threads: 64, tables: 4, rows: 5000, prepared: true };
 
-fn clocks() -> Clocks {
-    if Provider::under_test().is_tare() { Clocks::One } else { Clocks::WaitsApart }
+fn clocks() -> ClockSources {
+    if TestProvider::under_test().is_tare() { ClockSources::One } else { ClockSources::WaitsApart }
 }
 
 fn start() -> Server {
     // Not what is tested, and otherwise most of the time goes to waiting for the disk.
-    let settings = Settings::new(Provider::under_test()).option("--innodb-flush-log-at-trx-commit=2");
+    let settings =
+        StartSettings::new(TestProvider::under_test()).option("--innodb-flush-log-at-trx-commit=2");
     let settings = settings.option("--max-connections=300");
     let server = Server::start(settings).unwrap();
     LOAD.prepare(&server).unwrap();
@@ -42,7 +44,11 @@ fn start() -> Server {
 }
 
 /// Reads all history tables once, each in one statement, and lists contradictions within each.
-fn contradictions(schema: &mut Schema, names: &HashSet<String>, rows_seen: &mut usize) -> Vec<String> {
+fn contradictions(
+    schema: &mut SchemaConnection,
+    names: &HashSet<String>,
+    rows_seen: &mut usize,
+) -> Vec<String> {
     let mut found = Vec::new();
     for (events, kind) in KINDS {
         for scope in ["current", "history", "history_long"] {
@@ -61,7 +67,7 @@ fn contradictions(schema: &mut Schema, names: &HashSet<String>, rows_seen: &mut 
 /// contradictions.
 fn disturb(
     server: &Server,
-    schema: &mut Schema,
+    schema: &mut SchemaConnection,
     names: &HashSet<String>,
     on: bool,
     rows_seen: &mut usize,
@@ -144,7 +150,7 @@ enum Seen {
 }
 
 impl Seen {
-    fn read(self, schema: &mut Schema) -> u64 {
+    fn read(self, schema: &mut SchemaConnection) -> u64 {
         match self {
             Seen::Statement(name) => {
                 let table = "events_statements_summary_global_by_event_name";
@@ -163,9 +169,10 @@ fn status(server: &Server) -> HashMap<String, u64> {
 }
 
 /// Waits until the load's connections are gone: they may still be ending when sysbench has ended.
-fn wait_for_quiet(server: &Server, schema: &mut Schema) {
-    let clients =
-        |schema: &mut Schema| schema.rows_where("threads", &[("TYPE", "FOREGROUND")]).unwrap().len();
+fn wait_for_quiet(server: &Server, schema: &mut SchemaConnection) {
+    let clients = |schema: &mut SchemaConnection| {
+        schema.rows_where("threads", &[("TYPE", "FOREGROUND")]).unwrap().len()
+    };
     eventually("connections leave threads after their end", LIMIT, || {
         clients(schema) <= 2 && status(server)["Threads_connected"] <= 2
     });
@@ -180,7 +187,7 @@ fn what_happened_is_seen_and_nothing_is_lost() {
         wait_for_quiet(&server, &mut schema);
         let before: Vec<u64> = seen_twice.iter().map(|(_, seen)| seen.read(&mut schema)).collect();
         let own_before = status(&server);
-        let load = Load { prepared, ..LOAD };
+        let load = SysbenchLoad { prepared, ..LOAD };
         load.start(&server, setting("TARE_LOAD_SECONDS", 20).div_ceil(5)).unwrap().finish().unwrap();
         wait_for_quiet(&server, &mut schema);
         // The own counters first: reading the tables adds to both.

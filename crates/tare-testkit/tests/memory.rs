@@ -4,9 +4,9 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::schema::Schema;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::{Provider, setting};
+use tare_testkit::schema::SchemaConnection;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::{TestProvider, setting};
 use tare_testkit::turn;
 
 const CONNECTIONS: usize = 60;
@@ -14,7 +14,7 @@ const CONNECTIONS: usize = 60;
 const AT_A_TIME: usize = 100;
 
 fn start() -> Server {
-    let settings = Settings::new(Provider::Tare(vec![("memory-max".into(), "16M".into())]));
+    let settings = StartSettings::new(TestProvider::Tare(vec![("memory-max".into(), "16M".into())]));
     // Room for all tables at once, and nothing waits for the disk.
     Server::start(
         settings
@@ -53,13 +53,13 @@ fn seen(server: &Server) -> usize {
     shown.filter(|id| ids.contains(id)).count()
 }
 
-fn lost(schema: &mut Schema, name: &str) -> u64 {
+fn lost(schema: &mut SchemaConnection, name: &str) -> u64 {
     schema.tare_status().unwrap()[name].parse().unwrap()
 }
 
 #[test]
 fn connections_are_seen_while_tables_have_used_up_the_memory_and_after() {
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has no cap");
         return;
     }

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use tare_testkit::capture::Pass;
 use tare_testkit::declaration::Declaration;
-use tare_testkit::difference::{Explanations, Misnamed, Verdict};
-use tare_testkit::figure::{Capture, Comparison, compare, report};
-use tare_testkit::history::Clocks;
-use tare_testkit::host::Host;
+use tare_testkit::difference::{ComparisonVerdict, Explanations, Misnamed};
+use tare_testkit::figure::{Capture, CaptureComparison, compare, report};
+use tare_testkit::history::ClockSources;
+use tare_testkit::host::HostProgram;
 use tare_testkit::script::{self, Script};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 /// How often both sides are passed at first: of the faults in half of all passes, 7 of 8 show in one of them.
@@ -35,9 +35,9 @@ enum Executions {
 }
 
 /// Histories long enough for a whole script.
-fn settings(provider: Provider, executions: Executions) -> Settings {
+fn settings(provider: TestProvider, executions: Executions) -> StartSettings {
     let sizes = [("waits", 400_000), ("stages", 40_000), ("statements", 20_000), ("transactions", 5_000)];
-    let settings = Settings::compared(provider).tare_option("memory-max", "4G");
+    let settings = StartSettings::compared(provider).tare_option("memory-max", "4G");
     let settings = match executions {
         Executions::AsTheBuiltIn => settings.tare_option("prepared-digests", "OFF"),
         Executions::WithDigests => settings,
@@ -48,13 +48,13 @@ fn settings(provider: Provider, executions: Executions) -> Settings {
 }
 
 fn pass(
-    provider: Provider,
+    provider: TestProvider,
     scripts: &[Script],
     explanations: &Explanations,
     declaration: &Declaration,
     executions: Executions,
 ) -> Capture {
-    let clocks = if provider.is_tare() { Clocks::One } else { Clocks::WaitsApart };
+    let clocks = if provider.is_tare() { ClockSources::One } else { ClockSources::WaitsApart };
     // What the built-in misnames tare has to name right.
     let misnamed = if provider.is_tare() { &[][..] } else { &explanations.misnamed };
     let mut server = Server::start(settings(provider, executions)).unwrap();
@@ -70,7 +70,7 @@ fn expected(name: &str) -> PathBuf {
 
 /// What the declaration is silent about is a failure on every host. What it says of tables and columns and
 /// the reference does not bear out is one on the series it was written for; others are told.
-fn check_declaration(declaration: &Declaration, reference: &Capture, host: &Host) {
+fn check_declaration(declaration: &Declaration, reference: &Capture, host: &HostProgram) {
     let (undeclared, mut unmet) = declaration.disagreements(&reference.schema);
     assert_eq!(undeclared, Vec::<String>::new());
     let mut filled = reference.filled();
@@ -111,12 +111,12 @@ fn executions_of_prepared_statements_differ_as_is_listed() {
     let comparison = hold(&scripts, Executions::WithDigests);
     let listed = Explanations::read(&expected("prepared.toml")).unwrap();
     let stale = listed.judge(&comparison, |_| false).stale;
-    assert!(stale.is_empty() || !Provider::under_test().is_tare(), "they no longer occur: {stale:?}");
+    assert!(stale.is_empty() || !TestProvider::under_test().is_tare(), "they no longer occur: {stale:?}");
 }
 
 /// Holds what scripts leave against what they leave with the built-in; returns the comparison.
-fn hold(scripts: &[Script], executions: Executions) -> Comparison {
-    let host = Host::find().unwrap();
+fn hold(scripts: &[Script], executions: Executions) -> CaptureComparison {
+    let host = HostProgram::find().unwrap();
     let mut explanations = Explanations::read(&expected("differences.toml")).unwrap().for_host(&host);
     if executions == Executions::WithDigests {
         explanations.difference.extend(Explanations::read(&expected("prepared.toml")).unwrap().difference);
@@ -124,11 +124,11 @@ fn hold(scripts: &[Script], executions: Executions) -> Comparison {
     let is_whole = executions == Executions::AsTheBuiltIn && std::env::var_os("TARE_ORACLE_SCRIPT").is_none();
     let declaration = Declaration::read(&expected("comparison.toml")).unwrap();
     let declaration = if host.has_federated() { declaration } else { declaration.on_endpoint() };
-    let pass = |provider: Provider| pass(provider, scripts, &explanations, &declaration, executions);
+    let pass = |provider: TestProvider| pass(provider, scripts, &explanations, &declaration, executions);
     // Now and then the built-in has less in a history than it has counted; such a pass proves nothing.
     let refer = || {
         let whole = |capture: &Capture| capture.violations.is_empty();
-        let mut passes = (0..REFERENCE_TRIES).map(|_| pass(Provider::BuiltIn));
+        let mut passes = (0..REFERENCE_TRIES).map(|_| pass(TestProvider::BuiltIn));
         let first = passes.next().unwrap();
         if whole(&first) { first } else { passes.find(whole).unwrap_or(first) }
     };
@@ -139,7 +139,7 @@ fn hold(scripts: &[Script], executions: Executions) -> Comparison {
     };
     let compared = || {
         let mut reference: Vec<Capture> = (0..FIRST_ROUNDS).map(|_| refer()).collect();
-        let mut subject: Vec<Capture> = (0..FIRST_ROUNDS).map(|_| pass(Provider::under_test())).collect();
+        let mut subject: Vec<Capture> = (0..FIRST_ROUNDS).map(|_| pass(TestProvider::under_test())).collect();
         let (mut comparison, mut verdict) = judged(&reference, &subject);
         for _ in 0..FURTHER_ROUNDS {
             if verdict.is_settled() {
@@ -150,7 +150,7 @@ fn hold(scripts: &[Script], executions: Executions) -> Comparison {
                 print!("{}", report(differences, 40));
             }
             reference.push(refer());
-            subject.push(pass(Provider::under_test()));
+            subject.push(pass(TestProvider::under_test()));
             (comparison, verdict) = judged(&reference, &subject);
         }
         (reference, subject, comparison, verdict)
@@ -187,16 +187,19 @@ fn hold(scripts: &[Script], executions: Executions) -> Comparison {
     assert_eq!(verdict.unexplained.len(), 0, "differences nobody explained");
     assert_eq!(verdict.unsteady.len(), 0, "figures that are wrong in some passes, which nobody explained");
     assert_eq!(verdict.wavering.len(), 0, "figures that must repeat and do not");
-    assert!(violations.is_empty() || !Provider::under_test().is_tare(), "rows that contradict themselves");
+    assert!(
+        violations.is_empty() || !TestProvider::under_test().is_tare(),
+        "rows that contradict themselves"
+    );
     // The explanations are about tare; held against itself the reference has no differences to explain.
-    if Provider::under_test().is_tare() && is_whole {
+    if TestProvider::under_test().is_tare() && is_whole {
         assert_eq!(verdict.stale, Vec::<String>::new(), "explanations of what no longer occurs");
         assert!(unused.is_empty(), "no longer misnamed: {unused:?}");
     }
     comparison
 }
 
-fn show(comparison: &Comparison, verdict: &Verdict) {
+fn show(comparison: &CaptureComparison, verdict: &ComparisonVerdict) {
     println!("{} figures equal, {} differences explained", comparison.equal, verdict.explained);
     println!("\n{} figures the built-in does not repeat:", comparison.unrepeatable.len());
     print!("{}", report(&comparison.unrepeatable, 40));

@@ -8,9 +8,9 @@ use mysql::prelude::Queryable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use tare_testkit::eventually;
-use tare_testkit::host::Host;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::host::HostProgram;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 struct Pair {
@@ -100,16 +100,16 @@ const SETUP: [&str; 4] = ["setup_consumers", "setup_instruments", "setup_actors"
 
 impl Pair {
     /// `workers` is how many threads the replica applies with, besides its own.
-    fn start(provider: Provider, workers: u32) -> Pair {
+    fn start(provider: TestProvider, workers: u32) -> Pair {
         Pair::between(provider.clone(), provider, workers)
     }
 
     /// The same with a provider for each.
-    fn between(primary: Provider, replica: Provider, workers: u32) -> Pair {
+    fn between(primary: TestProvider, replica: TestProvider, workers: u32) -> Pair {
         // Between here and the server's start somebody else may take it; then the server does not start and
         // says so.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let primary = Settings::compared(primary)
+        let primary = StartSettings::compared(primary)
             .option("--skip-networking=OFF")
             .option("--bind-address=127.0.0.1")
             .option(format!("--port={port}"))
@@ -119,7 +119,7 @@ impl Pair {
         let mut conn = primary.client().unwrap();
         conn.query_drop("CREATE USER replica@127.0.0.1").unwrap();
         conn.query_drop("GRANT REPLICATION SLAVE ON *.* TO replica@127.0.0.1").unwrap();
-        let replica = Settings::compared(replica)
+        let replica = StartSettings::compared(replica)
             .option("--server-id=2")
             .option("--log-bin=log")
             .option("--relay-log=relay")
@@ -249,8 +249,8 @@ fn setup(server: &Server) -> BTreeMap<&'static str, BTreeSet<String>> {
 
 /// True where the tables of the provider under test are not on the server's port: joins need them there.
 fn skips() -> bool {
-    let host = Host::find().unwrap();
-    let skips = Provider::under_test().is_tare() && !host.has_federated();
+    let host = HostProgram::find().unwrap();
+    let skips = TestProvider::under_test().is_tare() && !host.has_federated();
     if skips {
         println!("skipped: without FEDERATED the tables are not on the server's port");
     }
@@ -264,7 +264,7 @@ fn threads_of_a_replica_are_seen_as_by_the_built_in() {
         return;
     }
     for workers in [0, 2] {
-        let [reference, subject] = [Provider::BuiltIn, Provider::under_test()].map(|provider| {
+        let [reference, subject] = [TestProvider::BuiltIn, TestProvider::under_test()].map(|provider| {
             let pair = Pair::start(provider, workers);
             pair.execute(WORK);
             let seen = [seen(&pair.primary), seen(&pair.replica)];
@@ -345,12 +345,12 @@ fn replicas_are_told_of_as_by_the_built_in() {
     if skips() {
         return;
     }
-    if !Host::find().unwrap().version.starts_with("10.11") {
+    if !HostProgram::find().unwrap().version.starts_with("10.11") {
         println!("skipped: where this series of servers keeps its replicas is not known");
         return;
     }
     for workers in [0, 2] {
-        let [reference, subject] = [Provider::BuiltIn, Provider::under_test()].map(|provider| {
+        let [reference, subject] = [TestProvider::BuiltIn, TestProvider::under_test()].map(|provider| {
             let pair = Pair::start(provider, workers);
             let mut conn = pair.replica.client().unwrap();
             let mut seen = vec![told(&pair.primary)];
@@ -397,11 +397,12 @@ fn replicas_are_told_of_as_by_the_built_in() {
 #[test]
 fn a_server_that_is_no_replica_is_read_at_the_first_look() {
     let _turn = turn();
-    if skips() || !Provider::under_test().is_tare() {
+    if skips() || !TestProvider::under_test().is_tare() {
         println!("skipped: only tare counts looks that failed");
         return;
     }
-    let server = Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended")).unwrap();
+    let server =
+        Server::start(StartSettings::new(TestProvider::tare()).tare_option("shape", "extended")).unwrap();
     let mut conn = server.client().unwrap();
     let mut schema = server.schema().unwrap();
     let tables: Vec<String> = conn
@@ -430,12 +431,15 @@ fn a_server_that_is_no_replica_is_read_at_the_first_look() {
 #[test]
 fn replicas_receive_what_show_all_slaves_status_says() {
     let _turn = turn();
-    if skips() || !Provider::under_test().is_tare() || !Host::find().unwrap().version.starts_with("10.11") {
+    if skips()
+        || !TestProvider::under_test().is_tare()
+        || !HostProgram::find().unwrap().version.starts_with("10.11")
+    {
         println!("skipped: only tare has replication_connection_status, and knows 10.11's replicas");
         return;
     }
-    let extended = Provider::Tare(vec![("shape".to_owned(), "extended".to_owned())]);
-    let pair = Pair::between(Provider::Off, extended, 0);
+    let extended = TestProvider::Tare(vec![("shape".to_owned(), "extended".to_owned())]);
+    let pair = Pair::between(TestProvider::Off, extended, 0);
     pair.execute(WORK);
     let mut conn = pair.replica.client().unwrap();
     // Nobody listens there: it goes on connecting.
@@ -491,7 +495,7 @@ fn what_is_watched_is_each_servers_own_affair() {
     if skips() {
         return;
     }
-    let pair = Pair::start(Provider::under_test(), 2);
+    let pair = Pair::start(TestProvider::under_test(), 2);
     pair.execute(&WORK[..2]);
     let [primary, replica] = [&pair.primary, &pair.replica].map(setup);
     pair.execute(OWN);
@@ -522,11 +526,11 @@ fn a_stock_replica_goes_on_whatever_is_tried_with_the_primarys_tables() {
         rows(&mut server.client().unwrap(), sql)
     };
     // 11.8 puts a table of its own where its built-in's is; the README says what that means for a replica.
-    let replaces_nothing = !Host::find().unwrap().version.starts_with("11.8");
+    let replaces_nothing = !HostProgram::find().unwrap().version.starts_with("11.8");
     if !replaces_nothing {
         println!("skipped: CREATE OR REPLACE, which this server's built-in does not refuse");
     }
-    let pair = Pair::between(Provider::under_test(), Provider::Off, 0);
+    let pair = Pair::between(TestProvider::under_test(), TestProvider::Off, 0);
     pair.execute(&WORK[..2]);
     let before = tables(&pair.primary);
     for (at, format) in ["STATEMENT", "MIXED", "ROW"].into_iter().enumerate() {

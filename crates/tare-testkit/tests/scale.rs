@@ -12,16 +12,16 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tare_server::process::thread_cpu_time;
-use tare_testkit::load::Load;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::{Provider, setting};
+use tare_testkit::load::SysbenchLoad;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::{TestProvider, setting};
 use tare_testkit::turn;
 
 /// Rows of a table and how long it took to read them all.
 type ScaleRead = (u64, Duration);
 
-fn settings(provider: Provider, connections: u64, digests: u64, tables: u64) -> Settings {
-    let settings = Settings::new(provider)
+fn settings(provider: TestProvider, connections: u64, digests: u64, tables: u64) -> StartSettings {
+    let settings = StartSettings::new(provider)
         .option(format!("--max-connections={}", connections + 100))
         .option(format!("--table-open-cache={}", tables + 2000))
         .option(format!("--table-definition-cache={}", tables + 2000))
@@ -29,7 +29,7 @@ fn settings(provider: Provider, connections: u64, digests: u64, tables: u64) -> 
         .tare_option("memory-max", "1G");
     match settings.provider {
         // The number is limited by its memory only.
-        Provider::Tare(_) => settings,
+        TestProvider::Tare(_) => settings,
         _ => settings.provider_option("max-table-instances", tables + 2000),
     }
 }
@@ -46,7 +46,7 @@ fn amount([connections, digests, tables]: ScaleAmount) -> ScaleAmount {
 }
 
 /// Starts a server and gives it what there is to read; the connections stay open as long as they are kept.
-fn filled(provider: Provider, [connections, digests, tables]: ScaleAmount) -> (Server, Vec<Conn>) {
+fn filled(provider: TestProvider, [connections, digests, tables]: ScaleAmount) -> (Server, Vec<Conn>) {
     let server = Server::start(settings(provider, connections, digests, tables)).unwrap();
     let open: Vec<Conn> = (0..connections)
         .map(|_| {
@@ -115,8 +115,8 @@ fn every_table_can_be_read_when_there_is_much_in_it() {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
     let much = amount([1000, 5000, 10_000]);
-    let (subject, _open) = filled(Provider::under_test(), much);
-    let (reference, _open_too) = filled(Provider::BuiltIn, much);
+    let (subject, _open) = filled(TestProvider::under_test(), much);
+    let (reference, _open_too) = filled(TestProvider::BuiltIn, much);
     let [mut subject, mut reference] = [&subject, &reference].map(|server| server.client().unwrap());
     let reads = read_all(&mut subject, much);
     read_all(&mut reference, much);
@@ -206,8 +206,9 @@ fn neighbour(server: &Server, task: &AtomicU8) -> (u64, Duration) {
 }
 
 /// One load goes on; what is beside it changes from turn to turn.
-fn turns(provider: Provider, rounds: u64, each: Duration) -> ([Vec<Charge>; 4], (u64, Duration)) {
-    let load = Load { workload: "oltp_read_only", threads: 2, tables: 1, rows: 10_000, prepared: true };
+fn turns(provider: TestProvider, rounds: u64, each: Duration) -> ([Vec<Charge>; 4], (u64, Duration)) {
+    let load =
+        SysbenchLoad { workload: "oltp_read_only", threads: 2, tables: 1, rows: 10_000, prepared: true };
     let (server, _open) = filled(provider, amount([200, 1000, 1000]));
     load.prepare(&server).unwrap();
     let mut conn = server.client().unwrap();
@@ -251,7 +252,7 @@ fn reading_beside_a_load_is_paired_with_a_neighbour_that_does_not_read() {
     println!(
         "what a transaction of a load takes more: medians of {rounds} rounds of {each:?} turns, quarters in brackets"
     );
-    for (name, provider) in [("tare", Provider::under_test()), ("built-in", Provider::BuiltIn)] {
+    for (name, provider) in [("tare", TestProvider::under_test()), ("built-in", TestProvider::BuiltIn)] {
         let (charges, (passes, took)) = turns(provider, rounds, each);
         for (what, kind, base) in COMPARISONS {
             let change = |of: &dyn Fn(&Charge) -> f64| {

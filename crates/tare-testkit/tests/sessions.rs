@@ -11,9 +11,9 @@ use std::time::Duration;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::eventually;
-use tare_testkit::host::{Host, program};
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::host::{HostProgram, program};
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 /// What a session does before it goes, and whether the consumer is enabled afterwards. `#` is where another
@@ -117,7 +117,7 @@ fn wait_until_gone(conn: &mut Conn, id: u32) {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-fn server(settings: Settings) -> Option<Server> {
+fn server(settings: StartSettings) -> Option<Server> {
     // A session's memory is freed when it ends, not kept for the next one.
     Server::start(settings.option("--thread-cache-size=0")).unwrap().on_its_port()
 }
@@ -126,7 +126,7 @@ fn server(settings: Settings) -> Option<Server> {
 fn a_session_that_wrote_and_went_is_forgotten() {
     let _turn = turn();
     // What is freed is overwritten with this byte.
-    let settings = Settings::new(Provider::tare()).environment("MALLOC_PERTURB_", "165");
+    let settings = StartSettings::new(TestProvider::tare()).environment("MALLOC_PERTURB_", "165");
     for threads in ["one-thread-per-connection", "pool-of-threads"] {
         let Some(mut server) = server(settings.clone().option(format!("--thread-handling={threads}"))) else {
             return;
@@ -145,7 +145,7 @@ fn valgrind_sees_no_use_of_what_is_gone() {
         println!("skipped: valgrind is not installed");
         return;
     };
-    let host = Host::find().unwrap();
+    let host = HostProgram::find().unwrap();
     if std::fs::read(&host.mariadbd).unwrap().starts_with(b"#!") {
         println!(
             "skipped: {} is a script around a server with a C library of its own",
@@ -156,7 +156,7 @@ fn valgrind_sees_no_use_of_what_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     // The server writes it as an account of its own.
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let mut settings = Settings::new(Provider::tare()).option("--innodb-use-native-aio=0");
+    let mut settings = StartSettings::new(TestProvider::tare()).option("--innodb-use-native-aio=0");
     // Sizes of what is set aside at the start: valgrind looks at every byte of it.
     settings = settings.option("--loose-innodb-buffer-pool-size-max=64M").tare_option("memory-max", "32M");
     settings.under = vec![valgrind.display().to_string(), "--num-callers=30".to_owned()];

@@ -33,11 +33,11 @@ pub(crate) fn peer(stream: &UnixStream) -> Option<Peer> {
     // that is invisible from here is 0.
     let credentials = getsockopt(stream, PeerCredentials).ok()?;
     let process = u32::try_from(credentials.pid()).ok().filter(|process| *process != 0);
-    judge(process, Uid::from_raw(credentials.uid()), Program::of)
+    judge(process, Uid::from_raw(credentials.uid()), PeerProgram::of)
 }
 
 /// Classifies a process by its id (`None` if it is invisible from here), its user and its program.
-fn judge(process: Option<u32>, user: Uid, program: impl Fn(u32) -> Program) -> Option<Peer> {
+fn judge(process: Option<u32>, user: Uid, program: impl Fn(u32) -> PeerProgram) -> Option<Peer> {
     let own = std::process::id();
     if process == Some(own) {
         return Some(Peer::Inside);
@@ -55,15 +55,15 @@ fn may_use(peer: Uid, own: Uid) -> bool {
 
 /// The visible facts of the program a process runs; empty where the system hides them.
 #[derive(Debug)]
-struct Program {
+struct PeerProgram {
     /// The device and inode of its file.
     file: Option<(u64, u64)>,
     /// The names of its file and of the process. For a process that gave up root only the latter is visible.
     names: [Option<String>; 2],
 }
 
-impl Program {
-    fn of(process: u32) -> Program {
+impl PeerProgram {
+    fn of(process: u32) -> PeerProgram {
         let place = Path::new("/proc").join(process.to_string());
         let exe = place.join("exe");
         // Uses cached attributes: an unresponsive remote file system must not block the accepting thread.
@@ -73,11 +73,11 @@ impl Program {
         let path = fs::read_link(&exe).ok();
         let name = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         let title = fs::read_to_string(place.join("comm")).ok();
-        Program { file, names: [name, title] }
+        PeerProgram { file, names: [name, title] }
     }
 
     /// Returns whether the program is a server: this process's own program, or one with a server's name.
-    fn is_server(&self, own: &Program) -> bool {
+    fn is_server(&self, own: &PeerProgram) -> bool {
         let is_known = |name: &String| {
             let name = name.trim_end();
             SERVERS.contains(&name.strip_suffix(DELETED).unwrap_or(name))
@@ -114,8 +114,8 @@ mod tests {
     }
 
     /// Creates a program; an empty name stands for one that is not visible.
-    fn program(file: Option<(u64, u64)>, names: [&str; 2]) -> Program {
-        Program { file, names: names.map(|name| (!name.is_empty()).then(|| name.to_owned())) }
+    fn program(file: Option<(u64, u64)>, names: [&str; 2]) -> PeerProgram {
+        PeerProgram { file, names: names.map(|name| (!name.is_empty()).then(|| name.to_owned())) }
     }
 
     #[test]

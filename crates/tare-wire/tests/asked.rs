@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use fixture::*;
 use tare_engine::Engine;
-use tare_tables::{Column, ColumnSet, Query, RowValues, Sink, SqlType, Table, Value};
+use tare_tables::{Column, ColumnSet, Query, RowSink, RowValues, SqlType, Table, Value};
 
 const ROWS: u64 = 1000;
 
@@ -60,7 +60,7 @@ impl Table for Dear {
     fn columns(&self) -> &[Column] {
         COLUMNS
     }
-    fn scan(&self, _: &Engine, query: &Query<'_>, sink: Sink<'_>) {
+    fn scan(&self, _: &Engine, query: &Query<'_>, sink: RowSink<'_>) {
         *self.asked.lock().unwrap() = query.columns;
         let _ = (0..ROWS).try_for_each(|number| sink(&Row(number)));
     }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use fixture::{rows, served_with};
 use mysql::prelude::Queryable;
 use tare_engine::Engine;
-use tare_tables::{Column, Put, Query, RowValues, Sink, SqlType, Table, Value};
+use tare_tables::{Column, Put, Query, RowSink, RowValues, SqlType, Table, Value};
 
 /// The sums of the table `sums`.
 const SUMS: [u128; 3] = [7, u64::MAX as u128, 3 * (u64::MAX as u128)];
@@ -51,7 +51,7 @@ impl Table for SumTable {
         COLUMNS
     }
 
-    fn scan(&self, _: &Engine, _: &Query<'_>, sink: Sink<'_>) {
+    fn scan(&self, _: &Engine, _: &Query<'_>, sink: RowSink<'_>) {
         let _ = SUMS.iter().try_for_each(|sum| match sink(&Row(*sum)) {
             ControlFlow::Continue(()) => Some(()),
             ControlFlow::Break(()) => None,

@@ -13,7 +13,7 @@ use crate::server::unit::TRIALS;
 
 /// The wanted content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Change {
+pub(crate) struct FileChange {
     /// Path on the server's system.
     pub(crate) path: PathBuf,
     /// Content, not necessarily UTF-8; `None`: no such file.
@@ -21,7 +21,7 @@ pub(crate) struct Change {
     pub(crate) content: Option<Vec<u8>>,
 }
 
-impl Change {
+impl FileChange {
     /// Returns whether the file has this content.
     pub(crate) fn is_done(&self, root: &Root) -> bool {
         let found = fs::read(root.at(&self.path)).ok();
@@ -40,7 +40,7 @@ impl Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for FileChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.content {
             None => writeln!(f, "  removed: {}", self.path.display()),
@@ -146,9 +146,9 @@ mod tests {
         fs::create_dir(folder.path().join("x.service.d")).expect("folder");
         fs::write(folder.path().join("x.service.d/gone"), "kept").expect("file");
         let changes = [
-            Change { path: "/old".into(), content: Some(b"after".to_vec()) },
-            Change { path: "/a/b/new".into(), content: Some(b"new".to_vec()) },
-            Change { path: "/x.service.d/gone".into(), content: None },
+            FileChange { path: "/old".into(), content: Some(b"after".to_vec()) },
+            FileChange { path: "/a/b/new".into(), content: Some(b"new".to_vec()) },
+            FileChange { path: "/x.service.d/gone".into(), content: None },
         ];
         let mut undo = Undo::default();
         for change in &changes {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use tare_lab::server::Server;
+use tare_lab::server::LaunchedServer;
 use tare_outlets::{Address, Source};
 
 /// Name of the endpoint's socket in the data directory.
@@ -30,7 +30,7 @@ pub(crate) fn file_to_read() -> impl TypedValueParser<Value = PathBuf> {
 
 /// The data of the endpoint.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct EndpointReport {
     pub(crate) active: bool,
     /// Reason why it is not active.
     pub(crate) reason: Option<String>,
@@ -84,7 +84,7 @@ pub(crate) fn reach(socket: &Path) -> Result<EndpointReach> {
 
 /// Returns an error with tare's own message, unless tare is active in the server. Otherwise a server in which
 /// tare has disabled itself would be measured or shown as one with tare.
-pub(crate) fn require_active(server: &Server) -> Result<()> {
+pub(crate) fn require_active(server: &LaunchedServer) -> Result<()> {
     if let EndpointReach::Absent(why) = reach(&server.datadir().join(SOCKET))? {
         let said = line_in_log(server.log()).unwrap_or_else(|| "nothing".into());
         bail!("the server runs, but tare does not serve in it: {why}; tare's word in its error log: {said}");
@@ -93,18 +93,18 @@ pub(crate) fn require_active(server: &Server) -> Result<()> {
 }
 
 /// Queries everything through an endpoint.
-pub(crate) fn ask(socket: &Path) -> Result<Report> {
+pub(crate) fn ask(socket: &Path) -> Result<EndpointReport> {
     everything(&mut Source::open(Address::Socket(socket.to_owned()))?)
 }
 
 /// Queries everything.
-pub(crate) fn everything(source: &mut Source) -> Result<Report> {
+pub(crate) fn everything(source: &mut Source) -> Result<EndpointReport> {
     let endpoint = source;
     let instruments: Vec<[String; 3]> = texts(endpoint, "setup_instruments", ["NAME", "ENABLED", "TIMED"])?;
     let named = |[name, value]: [String; 2]| NamedValue { name, value };
     let status = texts(endpoint, "tare_status", ["NAME", "VALUE"])?.into_iter().map(named);
     let consumers = texts(endpoint, "setup_consumers", ["NAME", "ENABLED"])?.into_iter().map(named);
-    Ok(Report {
+    Ok(EndpointReport {
         active: true,
         reason: None,
         status: status.collect(),

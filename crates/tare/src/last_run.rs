@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::write;
 use crate::changelog;
-use crate::server::{Prospect, Server};
+use crate::server::{FoundServer, Prospect};
 use crate::state;
 
 /// Name of the file.
@@ -35,7 +35,7 @@ struct Life {
 
 /// A note about a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Note {
+struct ServerNote {
     life: Life,
     versions: Versions,
     /// Those of the life before, if they were others.
@@ -44,7 +44,7 @@ struct Note {
 
 /// What an update has changed.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Update {
+pub(crate) struct VersionUpdate {
     pub(crate) before: Versions,
     pub(crate) now: Versions,
     /// Entries of the changelog about options that this server sets.
@@ -52,15 +52,19 @@ pub(crate) struct Update {
 }
 
 /// The notes, by data directory.
-struct Notes {
+struct RunNotes {
     path: PathBuf,
-    notes: BTreeMap<PathBuf, Note>,
+    notes: BTreeMap<PathBuf, ServerNote>,
 }
 
 /// Notes what runs if tare is active (`tare` is its version), and returns what differs from the last life. A
 /// server without tare is compared with the last one that had it.
-pub(crate) fn compare(server: &Server, prospect: &Prospect, tare: Option<&str>) -> Option<Update> {
-    let mut notes = Notes::read().ok()?;
+pub(crate) fn compare(
+    server: &FoundServer,
+    prospect: &Prospect,
+    tare: Option<&str>,
+) -> Option<VersionUpdate> {
+    let mut notes = RunNotes::read().ok()?;
     let data = key(server, prospect)?;
     let now = Versions {
         server: prospect.program.as_ref().ok()?.version.clone()?,
@@ -73,12 +77,12 @@ pub(crate) fn compare(server: &Server, prospect: &Prospect, tare: Option<&str>) 
     }?;
     let is_set = |name: &str| prospect.files.in_groups(&["tare"]).any(|it| it.key.replace('_', "-") == name);
     let settings = changelog::changes(changelog::TEXT, &before.tare, &now.tare, is_set);
-    Some(Update { before, now, settings })
+    Some(VersionUpdate { before, now, settings })
 }
 
 /// Removes the note about a server.
-pub(crate) fn forget(server: &Server) {
-    let notes = Notes::read().ok().zip(key(server, &server.prospect()));
+pub(crate) fn forget(server: &FoundServer) {
+    let notes = RunNotes::read().ok().zip(key(server, &server.prospect()));
     if let Some((mut notes, data)) = notes.filter(|(notes, data)| notes.notes.contains_key(data)) {
         notes.notes.remove(&data);
         let _ = notes.write();
@@ -86,22 +90,22 @@ pub(crate) fn forget(server: &Server) {
 }
 
 /// Returns a server's data directory; `None` for one of another root, whose paths are its own.
-fn key(server: &Server, prospect: &Prospect) -> Option<PathBuf> {
+fn key(server: &FoundServer, prospect: &Prospect) -> Option<PathBuf> {
     server.root.is_own().then(|| server.data(prospect))
 }
 
-fn life(server: &Server) -> Option<Life> {
+fn life(server: &FoundServer) -> Option<Life> {
     let pid = server.process.as_ref()?.pid;
     let started = tare_server::process::open(pid).ok()?.stat().ok()?.starttime;
     Some(Life { pid, started })
 }
 
-impl Notes {
+impl RunNotes {
     /// Reads the file; a missing or damaged one is empty.
-    fn read() -> Result<Notes> {
+    fn read() -> Result<RunNotes> {
         let path = state::folder()?.join(FILE);
         let text = fs::read(&path).unwrap_or_default();
-        Ok(Notes { path, notes: serde_json::from_slice(&text).unwrap_or_default() })
+        Ok(RunNotes { path, notes: serde_json::from_slice(&text).unwrap_or_default() })
     }
 
     /// Notes what runs now, and returns what ran before if that differs.
@@ -111,7 +115,7 @@ impl Notes {
             return old.before.clone();
         }
         let before = old.map(|old| old.versions.clone()).filter(|before| *before != versions);
-        self.notes.insert(data, Note { life, versions, before: before.clone() });
+        self.notes.insert(data, ServerNote { life, versions, before: before.clone() });
         let _ = self.write();
         before
     }
@@ -134,7 +138,7 @@ mod tests {
     fn an_update_is_told_until_the_next_start_and_folders_that_are_gone_are_forgotten() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join(FILE);
-        let mut notes = Notes { path: path.clone(), notes: BTreeMap::new() };
+        let mut notes = RunNotes { path: path.clone(), notes: BTreeMap::new() };
         let life = |pid| Life { pid, started: 7 };
         let versions = |server: &str| Versions { server: server.into(), tare: "0.1.0".into() };
         let mut take =
@@ -147,7 +151,7 @@ mod tests {
         assert_eq!(take(folder.path(), 3, "10.11.2"), Some(versions("10.11.1")));
         assert_eq!(take(folder.path(), 3, "10.11.2"), Some(versions("10.11.1")), "in the same life");
         assert_eq!(take(folder.path(), 4, "10.11.2"), None, "the next one");
-        let read: BTreeMap<PathBuf, Note> =
+        let read: BTreeMap<PathBuf, ServerNote> =
             serde_json::from_slice(&fs::read(path).expect("file")).expect("JSON");
         assert_eq!(read.keys().collect::<Vec<_>>(), [folder.path()]);
     }

@@ -9,16 +9,16 @@ use tare_lab::workload::WORKLOADS;
 
 /// A parser of any text that offers names to completions.
 #[derive(Clone, Copy)]
-pub(crate) struct Names(fn() -> Vec<&'static str>);
+pub(crate) struct NameParser(fn() -> Vec<&'static str>);
 
-impl Names {
+impl NameParser {
     /// The studies that ship; a file may be named, too.
-    pub(crate) const STUDIES: Names = Names(|| STUDIES.iter().map(|(name, _)| *name).collect());
+    pub(crate) const STUDIES: NameParser = NameParser(|| STUDIES.iter().map(|(name, _)| *name).collect());
     /// The workloads; the error about another one says more than clap would.
-    pub(crate) const WORKLOADS: Names = Names(|| WORKLOADS.iter().map(|it| it.name).collect());
+    pub(crate) const WORKLOADS: NameParser = NameParser(|| WORKLOADS.iter().map(|it| it.name).collect());
 }
 
-impl TypedValueParser for Names {
+impl TypedValueParser for NameParser {
     type Value = String;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {

@@ -16,13 +16,13 @@ pub(crate) enum Was {
 }
 
 /// An old spelling: the command, how the option was spelt, and the option now.
-pub(crate) type Spelling = (&'static str, Was, &'static str);
+pub(crate) type OldSpelling = (&'static str, Was, &'static str);
 
 /// Formats of version 0.1, which `--output` chose.
 const FORMATS: &[&str] = &["text", "json"];
 
 /// All of them.
-pub(crate) const SPELLINGS: &[Spelling] = &[
+pub(crate) const SPELLINGS: &[OldSpelling] = &[
     ("status", Was::Flag("--json"), "--format=json"),
     ("top", Was::Flag("--json"), "--format=json"),
     ("weigh", Was::Flag("--json"), "--format=json"),

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use tare_connect::greeting::{Listener, listener};
-use tare_connect::option_file::{self, Choice, Found};
-use tare_connect::{Ask, Dsn, Mode, Said, Secret, Server};
-use tare_lab::target::Credentials;
+use tare_connect::option_file::{self, Found, OptionFileChoice};
+use tare_connect::{Dsn, Mode, PasswordOption, Secret, ServerAccount, ServerOptions};
+use tare_lab::target::AccountPasswords;
 use tare_outlets::{Address, Source, notice};
 
 use crate::endpoint::SOCKET;
@@ -141,7 +141,7 @@ impl LabAccount {
     /// # Errors
     ///
     /// An option file cannot be read, or the user cannot be prompted.
-    pub(crate) fn credentials(&self) -> Result<Credentials> {
+    pub(crate) fn credentials(&self) -> Result<AccountPasswords> {
         let found = self.files.find(ProgramEnvironment::of_the_program().home)?;
         let said = found.chosen.over(found.machine);
         let given = match &self.password {
@@ -150,10 +150,10 @@ impl LabAccount {
             Some(None) => Some(ask("the study's accounts")?),
         };
         let filed = match said.password {
-            Some(Ask::Said(password)) => Some((said.user, password)),
+            Some(PasswordOption::Said(password)) => Some((said.user, password)),
             _ => None,
         };
-        Ok(Credentials { given, filed })
+        Ok(AccountPasswords { given, filed })
     }
 }
 
@@ -172,7 +172,7 @@ struct ProgramEnvironment {
     dsn: Option<Secret>,
     home: Option<PathBuf>,
     /// Values of the variables of MySQL's clients, which have the lowest priority.
-    clients: Said,
+    clients: ServerOptions,
 }
 
 impl ProgramEnvironment {
@@ -181,11 +181,11 @@ impl ProgramEnvironment {
         ProgramEnvironment {
             dsn: variable(DSN_VARIABLE).map(Secret::new),
             home: std::env::var_os("HOME").filter(|it| !it.is_empty()).map(PathBuf::from),
-            clients: Said {
+            clients: ServerOptions {
                 port: variable("MYSQL_TCP_PORT").and_then(|port| port.parse().ok()),
                 socket: variable("MYSQL_UNIX_PORT").map(PathBuf::from),
-                password: variable("MYSQL_PWD").map(|it| Ask::Said(Secret::new(it))),
-                ..Said::default()
+                password: variable("MYSQL_PWD").map(|it| PasswordOption::Said(Secret::new(it))),
+                ..ServerOptions::default()
             },
         }
     }
@@ -200,7 +200,7 @@ impl Files {
     }
 
     fn find(&self, home: Option<PathBuf>) -> Result<Found> {
-        let choice = Choice {
+        let choice = OptionFileChoice {
             only: self.defaults_file.clone(),
             extra: self.defaults_extra_file.clone(),
             none: self.no_defaults,
@@ -240,7 +240,7 @@ impl Reach {
     /// # Errors
     ///
     /// Those of [`Reach::address`], or the address is tare's own socket.
-    pub(crate) fn account(&self) -> Result<Server> {
+    pub(crate) fn account(&self) -> Result<ServerAccount> {
         self.account_with(ProgramEnvironment::of_the_program(), &mut ask)
     }
 
@@ -267,19 +267,19 @@ impl Reach {
         }
     }
 
-    fn account_with(&self, environment: ProgramEnvironment, ask: &mut Asking<'_>) -> Result<Server> {
+    fn account_with(&self, environment: ProgramEnvironment, ask: &mut Asking<'_>) -> Result<ServerAccount> {
         let needed = "this command needs an account on the server, which tare's own socket does not have: name the server's socket \
                       (--socket), its host (-h) or an address (--dsn)";
         if let Some(datadir) = &self.datadir {
             bail!("--datadir {}: {needed}", datadir.display());
         }
         if let Some(socket) = &self.socket
-            && let Address::Socket(path) = self.by_socket(socket, &Said::default(), ask)?
+            && let Address::Socket(path) = self.by_socket(socket, &ServerOptions::default(), ask)?
         {
             bail!("{} is tare's socket, and {needed}", path.display());
         }
         let (these, files) = self.all(environment)?;
-        Said::server(these, files.chosen.over(files.machine), ask)
+        ServerOptions::server(these, files.chosen.over(files.machine), ask)
     }
 
     fn address_with(&self, environment: ProgramEnvironment, ask: &mut Asking<'_>) -> Result<Address> {
@@ -292,8 +292,8 @@ impl Reach {
         if let Some(socket) = &self.socket {
             return self.by_socket(socket, &below, ask);
         }
-        let account = |these: Said, ask: &mut Asking<'_>| {
-            Ok(Address::Account(Box::new(Said::server(these, below.clone(), ask)?)))
+        let account = |these: ServerOptions, ask: &mut Asking<'_>| {
+            Ok(Address::Account(Box::new(ServerOptions::server(these, below.clone(), ask)?)))
         };
         if these.names_server() || these.names_account() {
             return account(these, ask);
@@ -314,7 +314,7 @@ impl Reach {
     }
 
     /// Returns the address of a socket, after finding out who listens, if its name does not tell.
-    fn by_socket(&self, socket: &Path, below: &Said, ask: &mut Asking<'_>) -> Result<Address> {
+    fn by_socket(&self, socket: &Path, below: &ServerOptions, ask: &mut Asking<'_>) -> Result<Address> {
         let these = self.said();
         if these.host.as_deref().is_some_and(|host| !host.eq_ignore_ascii_case("localhost")) {
             bail!("--host and --socket name two servers: leave one of them out");
@@ -336,7 +336,7 @@ impl Reach {
                 Ok(Address::Socket(socket.to_owned()))
             }
             Listener::Server => {
-                let server = Said::server(these, below.clone(), ask)?;
+                let server = ServerOptions::server(these, below.clone(), ask)?;
                 tell(&format!("the server's own socket: through the account `{}`", server.user));
                 Ok(Address::Account(Box::new(server)))
             }
@@ -344,7 +344,7 @@ impl Reach {
     }
 
     /// Returns the values of the command line and an address, and those of the files.
-    fn all(&self, environment: ProgramEnvironment) -> Result<(Said, Found)> {
+    fn all(&self, environment: ProgramEnvironment) -> Result<(ServerOptions, Found)> {
         let these = self.said();
         let mut files = self.files.find(environment.home)?;
         files.machine = files.machine.over(environment.clients);
@@ -361,13 +361,13 @@ impl Reach {
                 None => None,
             },
         };
-        Ok((dsn.iter().fold(these, |these, dsn| these.over(Said::of_dsn(dsn))), files))
+        Ok((dsn.iter().fold(these, |these, dsn| these.over(ServerOptions::of_dsn(dsn))), files))
     }
 
     /// Returns the values of the command line's options.
-    fn said(&self) -> Said {
-        let password = self.password.clone().map(|it| it.map_or(Ask::User, Ask::Said));
-        Said {
+    fn said(&self) -> ServerOptions {
+        let password = self.password.clone().map(|it| it.map_or(PasswordOption::User, PasswordOption::Said));
+        ServerOptions {
             host: self.host.clone(),
             port: self.port,
             socket: self.socket.clone(),
@@ -433,7 +433,7 @@ mod tests {
         ProgramEnvironment {
             dsn: Some(dsn).filter(|it| !it.is_empty()).map(Secret::new),
             home: home.map(Into::into),
-            clients: Said::default(),
+            clients: ServerOptions::default(),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::exit::CLOSED;
 
 /// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum OutputFormat {
     /// Tables and lines for people
     #[value(alias = "text")]
     Table,
@@ -26,26 +26,26 @@ pub(crate) enum Format {
     Json,
 }
 
-impl Format {
+impl OutputFormat {
     /// Returns whether it is for programs.
     pub(crate) fn is_json(self) -> bool {
-        self == Format::Json
+        self == OutputFormat::Json
     }
 }
 
 /// The format of a command's output, and where it goes.
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
-pub(crate) struct Answer {
+pub(crate) struct CommandOutput {
     /// Format of the output
-    #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table, value_name = "FORMAT")]
+    pub(crate) format: OutputFormat,
     /// Write the output to this file, all of it or nothing [default: standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
-impl Answer {
+impl CommandOutput {
     /// Runs a command with its standard output in the file, if one is named.
     pub(crate) fn written(&self, run: impl FnOnce() -> Result<ExitCode>) -> Result<ExitCode> {
         let Some(path) = &self.output else { return run() };

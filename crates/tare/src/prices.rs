@@ -8,13 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use tare_budget::board::percent;
-use tare_budget::price::Origin;
+use tare_budget::price::PriceOrigin;
 use tare_budget::{Cost, Prices, Work};
 use tare_lab::prices::speed;
 use tare_outlets::Address;
-use tare_outlets::govern::{self, Machine, Orders};
+use tare_outlets::govern::{self, Orders, ServerMachine};
 
-use crate::server::process::Process;
+use crate::server::process::ServerProcess;
 
 /// The source of the server's CPU time, and the cost per event.
 #[derive(Args, Debug)]
@@ -39,7 +39,7 @@ fn cores(text: &str) -> Result<f64, String> {
 }
 
 impl PriceClock {
-    pub(crate) fn machine(&self) -> Result<Machine> {
+    pub(crate) fn machine(&self) -> Result<ServerMachine> {
         let thread_cpu = govern::thread_cpu;
         let cpu = |pid| tare_lab::process::cpu_time(pid).ok();
         let work = RefCell::new(Work::new());
@@ -48,13 +48,13 @@ impl PriceClock {
             if cpu(pid).is_none() {
                 bail!("--pid: there is no process {pid}");
             }
-            return Ok(Machine { find: Box::new(move |_| Some(pid)), cpu, thread_cpu, work_ns });
+            return Ok(ServerMachine { find: Box::new(move |_| Some(pid)), cpu, thread_cpu, work_ns });
         }
         let listening = |address: &Address| match address {
-            Address::Account(server) => Process::listening(server.socket()?).ok(),
+            Address::Account(server) => ServerProcess::listening(server.socket()?).ok(),
             Address::Socket(_) => None,
         };
-        Ok(Machine { find: Box::new(listening), cpu, thread_cpu, work_ns })
+        Ok(ServerMachine { find: Box::new(listening), cpu, thread_cpu, work_ns })
     }
 
     pub(crate) fn orders(&self, address: Address, budget: f64, every: Duration) -> Result<Orders> {
@@ -83,7 +83,7 @@ pub(crate) fn between(share: Cost) -> String {
 }
 
 /// Describes the origin of prices, and the machine's speed relative to theirs, if known.
-pub(crate) fn quality(prices: &Origin, machine: Option<f64>) -> String {
+pub(crate) fn quality(prices: &PriceOrigin, machine: Option<f64>) -> String {
     let how = if prices.measured { "measured" } else { "ESTIMATED, not measured, hence the wide intervals" };
     let here = machine.map(|it| format!("; {}", times(it))).unwrap_or_default();
     format!("prices: {how}; {}, {}{here}", prices.server, prices.machine)

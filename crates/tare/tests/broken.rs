@@ -11,8 +11,8 @@ use std::process::Command;
 use mysql::prelude::Queryable;
 use nix::unistd::Uid;
 use serde_json::Value;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tree::{DROP_IN, PROGRAM, PROVIDER, SERVICE, Tree, UNIT, needing_newer};
 
 /// Exit status of a doctor who has found something.
@@ -268,7 +268,7 @@ fn missed(expected: &Finding, (status, findings): (i32, Vec<[String; 3]>)) -> Re
 fn attempt(set_up: &SetUp, server: &mut Server) -> Result<(), String> {
     let tree = Tree::new();
     assert_eq!(tree.outcome(&["install"]).0, 0);
-    server.settings = Settings::new(Provider::Off);
+    server.settings = StartSettings::new(TestProvider::Off);
     if let Err(why) = (set_up.breaks)(&tree, server) {
         println!("skipped: {}: {why}", set_up.name);
         return Ok(());
@@ -291,7 +291,7 @@ fn attempt(set_up: &SetUp, server: &mut Server) -> Result<(), String> {
 fn ten_broken_set_ups_start_and_serve_and_are_named() {
     let tree = Tree::new();
     assert!(Path::new(&tree.at(PROGRAM)).exists() && !tree.at(DROP_IN).exists());
-    let mut server = Server::start(Settings::new(Provider::Off)).expect("a server");
+    let mut server = Server::start(StartSettings::new(TestProvider::Off)).expect("a server");
     server.stop().expect("it ends");
     let mut failed = vec![];
     for set_up in &SET_UPS {

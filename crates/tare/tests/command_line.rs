@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tare_lab::process::Usage;
 use tare_mariadb::install;
-use tare_testkit::host::Host;
+use tare_testkit::host::HostProgram;
 use tempfile::TempDir;
 
 /// Exit status of `tare status` where tare is not active.
@@ -192,7 +192,7 @@ fn every_command_has_a_manual_page_and_is_completed() {
 #[test]
 fn a_program_is_probed_without_running_it() {
     let scratch = scratch();
-    let server = Host::find().expect("a server");
+    let server = HostProgram::find().expect("a server");
     let path = server.mariadbd.to_str().expect("UTF-8");
     let probed = output(&scratch, &["probe", path, "--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&probed.stdout).expect("JSON");
@@ -227,7 +227,7 @@ fn a_script_is_not_taken_for_a_program() {
 #[test]
 fn prices_that_cannot_be_measured_are_refused_before_anything_starts() {
     let scratch = scratch();
-    let server = Host::find().expect("a server");
+    let server = HostProgram::find().expect("a server");
     let server = server.mariadbd.to_str().expect("UTF-8");
     for (arguments, why) in [
         (vec!["lab", "price", "mysql", "--server", server], "a server of MariaDB's has no events of `mysql`"),
@@ -518,7 +518,7 @@ fn a_snapshot_and_another_make_a_report() {
     let folder = tempfile::tempdir().expect("folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     let _turn = tare_testkit::turn();
-    let settings = tare_testkit::server::Settings::new(tare_testkit::subject::Provider::tare());
+    let settings = tare_testkit::server::StartSettings::new(tare_testkit::subject::TestProvider::tare());
     let server = tare_testkit::server::Server::start(settings).expect("a server");
     let data = server.data().display().to_string();
     let done = |arguments: &[&str]| {

@@ -6,16 +6,16 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tempfile::TempDir;
 
 /// A password with all that means something somewhere.
 const PASSWORD: &str = r#"p#/?:@%41 [x]'"\"#;
 
-fn server(provider: Provider) -> Server {
-    let server =
-        Server::start(Settings::new(provider).option("--plugin-load-add=auth_ed25519")).expect("a server");
+fn server(provider: TestProvider) -> Server {
+    let server = Server::start(StartSettings::new(provider).option("--plugin-load-add=auth_ed25519"))
+        .expect("a server");
     let mut root = server.client().expect("a client");
     let quoted = tare_server::sql::literal(PASSWORD);
     for statement in [
@@ -84,7 +84,7 @@ fn look(more: &[&str]) -> Vec<String> {
 #[test]
 fn a_password_with_any_character_comes_by_every_way() {
     let _turn = tare_testkit::turn();
-    let server = server(Provider::BuiltIn);
+    let server = server(TestProvider::BuiltIn);
     let socket = server.socket().display().to_string();
     let home = Home::new();
     let group = format!("[client]\nsocket={socket}\nuser=agent\npassword={}\n", filed(PASSWORD));
@@ -121,7 +121,7 @@ fn a_password_with_any_character_comes_by_every_way() {
 #[test]
 fn a_socket_is_said_to_be_the_servers_or_tares() {
     let _turn = tare_testkit::turn();
-    let server = server(Provider::tare());
+    let server = server(TestProvider::tare());
     let Some(server) = server.on_its_port() else { return };
     let (own, endpoint) = (server.socket().display().to_string(), server.endpoint().display().to_string());
     let home = Home::new();
@@ -148,7 +148,7 @@ fn a_socket_is_said_to_be_the_servers_or_tares() {
 #[test]
 fn what_keeps_a_user_out_is_a_sentence_that_helps() {
     let _turn = tare_testkit::turn();
-    let server = server(Provider::BuiltIn);
+    let server = server(TestProvider::BuiltIn);
     let socket = server.socket().display().to_string();
     let home = Home::new();
     let commands: [&[&str]; 6] = [
@@ -210,7 +210,7 @@ fn a_password_is_asked_for_and_not_shown() {
     if Command::new("script").arg("--version").output().is_err() {
         return println!("skipped: script is not there, which gives a command a terminal");
     }
-    let server = server(Provider::BuiltIn);
+    let server = server(TestProvider::BuiltIn);
     let socket = server.socket();
     let home = Home::new();
     let typed = typing(&home, &socket, PASSWORD);

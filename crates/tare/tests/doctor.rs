@@ -7,9 +7,9 @@ use std::process::Command;
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
-use tare_testkit::host::Host;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::{Provider, provider_library};
+use tare_testkit::host::HostProgram;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::{TestProvider, provider_library};
 
 const WELL: i32 = 0;
 const FOUND: i32 = 1;
@@ -40,7 +40,7 @@ fn doctor(arguments: &[&str]) -> (i32, Vec<String>) {
 }
 
 /// A server that serves, and what is found about it.
-fn found(settings: Settings) -> (i32, Vec<String>) {
+fn found(settings: StartSettings) -> (i32, Vec<String>) {
     let server = Server::start(settings).unwrap_or_else(|error| panic!("the server does not serve: {error}"));
     let one: Option<u32> = server.client().expect("a connection").query_first("SELECT 1").expect("an answer");
     assert_eq!(one, Some(1));
@@ -70,13 +70,13 @@ fn own_provider(folder: &Path, change: impl Fn(Vec<u8>) -> Vec<u8>) -> PathBuf {
     path
 }
 
-fn preloading(path: &Path) -> Settings {
-    Settings::new(Provider::tare()).environment("LD_PRELOAD", &path.to_string_lossy())
+fn preloading(path: &Path) -> StartSettings {
+    StartSettings::new(TestProvider::tare()).environment("LD_PRELOAD", &path.to_string_lossy())
 }
 
 /// Whether the server can show the tables at all; upstream's archives come without the plugin.
 fn has_plugin() -> bool {
-    let has = Host::find().expect("a server").has_federated();
+    let has = HostProgram::find().expect("a server").has_federated();
     if !has {
         println!("skipped: this server has no plugin ha_federatedx");
     }
@@ -88,7 +88,7 @@ fn a_healthy_server_is_well() {
     if !has_plugin() {
         return;
     }
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let pid = server.process().expect("it runs").id().to_string();
     let socket = server.socket().display().to_string();
     for how in [["--pid", pid.as_str()], ["--socket", socket.as_str()]] {
@@ -109,7 +109,7 @@ fn a_server_started_through_the_loader_is_known() {
         println!("skipped: there is no {LOADER}");
         return;
     }
-    let mut settings = Settings::new(Provider::tare());
+    let mut settings = StartSettings::new(TestProvider::tare());
     settings.under = [LOADER, "--inhibit-cache", "--argv0", "server"].map(str::to_owned).to_vec();
     let server = Server::start(settings).expect("a server");
     let pid = server.process().expect("it runs").id().to_string();
@@ -121,12 +121,12 @@ fn a_server_started_through_the_loader_is_known() {
 
 #[test]
 fn a_server_without_tare_is_told_from_one_with_it() {
-    assert_named(found(Settings::new(Provider::Off)), "preload", "tare is not loaded");
+    assert_named(found(StartSettings::new(TestProvider::Off)), "preload", "tare is not loaded");
 }
 
 #[test]
 fn a_full_table_is_named_with_the_option_to_raise() {
-    let settings = Settings::new(Provider::tare()).tare_option("max-mutex-classes", 1);
+    let settings = StartSettings::new(TestProvider::tare()).tare_option("max-mutex-classes", 1);
     let server = Server::start(settings).expect("a server");
     let (status, said) = tare(&["doctor", "--socket", &server.socket().to_string_lossy()]);
     assert_eq!(status, FOUND);
@@ -231,7 +231,7 @@ fn with_notes(folder: &Path, arguments: &[&str]) -> Value {
 fn an_update_is_told_with_the_versions_before() {
     let notes = folder();
     let file = notes.path().join("last-runs.json");
-    let mut server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let mut server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let socket = server.socket().display().to_string();
     let said = with_notes(notes.path(), &["--socket", &socket]);
     assert_eq!((&said["active"], &said["update"]), (&Value::Bool(true), &Value::Null), "the first time");
@@ -265,7 +265,7 @@ fn an_update_is_told_with_the_versions_before() {
     assert_eq!(with_notes(notes.path(), &["--socket", &socket])["update"], Value::Null);
     older("10.11.0-MariaDB", "0.0.9");
     server.stop().expect("it stops");
-    server.settings.provider = Provider::Off;
+    server.settings.provider = TestProvider::Off;
     server.resume().expect("a server");
     for _ in 0..2 {
         let said = with_notes(notes.path(), &["--socket", &socket]);
@@ -284,8 +284,9 @@ fn sql_alone_tells_what_an_account_may_see() {
     if !has_plugin() {
         return;
     }
-    let settings =
-        Settings::new(Provider::tare()).option("--skip-networking=0").option("--bind-address=127.0.0.1");
+    let settings = StartSettings::new(TestProvider::tare())
+        .option("--skip-networking=0")
+        .option("--bind-address=127.0.0.1");
     let server = Server::start(settings.option("--port=0")).expect("a server");
     let mut root = server.client().expect("a connection");
     let port: Option<u16> = root.query_first("SELECT @@port").expect("a port");

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_budget::Kind;
-use tare_testkit::ending::Ending;
-use tare_testkit::process::Process;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::ending::EndingFlag;
+use tare_testkit::process::TestProcess;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::{eventually, poll};
 
 /// Every row that a governor may touch, in their order.
@@ -55,9 +55,10 @@ fn owes(state: &Path) -> bool {
 /// The overhead that `tare price` shows, as an object in a file.
 #[test]
 fn the_overhead_is_written_for_programs() {
-    let server =
-        Server::start(Settings::new(Provider::BuiltIn).option("--performance-schema-instrument=%=ON"))
-            .expect("a server");
+    let server = Server::start(
+        StartSettings::new(TestProvider::BuiltIn).option("--performance-schema-instrument=%=ON"),
+    )
+    .expect("a server");
     let home = tempfile::tempdir().expect("a folder");
     let [prices, written] = ["prices.toml", "price.json"].map(|name| home.path().join(name));
     std::fs::write(&prices, dear()).expect("written");
@@ -93,9 +94,10 @@ fn the_overhead_is_written_for_programs() {
 /// one's connection is gone, which is said.
 #[test]
 fn killed_at_any_moment_it_leaves_nothing_that_the_next_start_does_not_put_back() {
-    let server =
-        Server::start(Settings::new(Provider::BuiltIn).option("--performance-schema-instrument=%=ON"))
-            .expect("a server");
+    let server = Server::start(
+        StartSettings::new(TestProvider::BuiltIn).option("--performance-schema-instrument=%=ON"),
+    )
+    .expect("a server");
     let folder = tempfile::tempdir().expect("a folder");
     let (home, state) = (folder.path(), folder.path().join("state"));
     std::fs::write(home.join("prices.toml"), dear()).expect("written");
@@ -110,12 +112,12 @@ fn killed_at_any_moment_it_leaves_nothing_that_the_next_start_does_not_put_back(
             }
         };
         scope.spawn(load);
-        let _ending = Ending(&ended);
+        let _ending = EndingFlag(&ended);
         let mut random = fastrand::Rng::with_seed(16);
         for nth in 0..6 {
             let mut command = govern(&server, home, &[]);
             let mut governor =
-                Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::null())).expect("it starts");
+                TestProcess::spawn(command.stdout(Stdio::null()).stderr(Stdio::null())).expect("it starts");
             // Some are killed as they come, the last ones when they have moved something.
             let moment = Duration::from_millis(random.u64(0..2500));
             std::thread::sleep(moment);

@@ -10,7 +10,7 @@ use std::process::Command;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, User};
 use tare_testkit::eventually;
-use tare_testkit::host::Host;
+use tare_testkit::host::HostProgram;
 use tare_testkit::server::LIMIT;
 use tree::{DROP_IN, OPTIONS, PROGRAM, PROVIDER, SERVICE, TRIAL, Tree, UNIT, VARIABLES, needing_newer};
 
@@ -394,7 +394,7 @@ struct Running<'a>(&'a Tree);
 
 impl Running<'_> {
     fn command(&self, script: &str) -> String {
-        let server = Host::find().expect("a server").mariadbd.clone();
+        let server = HostProgram::find().expect("a server").mariadbd.clone();
         self.0.write("/restart.sh", script);
         let home = self.0.0.path().display();
         format!("SERVER={} sh -c '. {home}/restart.sh' {home}", server.display())
@@ -416,7 +416,7 @@ impl Drop for Running<'_> {
 
 /// A tree whose server can be started: the account it runs as may pass.
 fn startable() -> Option<Tree> {
-    if Host::find().expect("a server").basedir.is_some() {
+    if HostProgram::find().expect("a server").basedir.is_some() {
         println!("skipped: the stand-in for systemd starts the system's own server only");
         return None;
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use nix::sys::signal::Signal;
-use tare_lab::target::Target;
+use tare_lab::target::ServerTarget;
 
 use place::{Place, STUDY, Theirs, send, text};
 use tare_testkit::eventually;
@@ -221,7 +221,7 @@ fn drivers_of(place: &Place) -> Vec<String> {
         arguments.split('\0').find_map(socket)
     };
     let sockets: Vec<PathBuf> = place.processes().iter().filter_map(socket).collect();
-    let connections = sockets.iter().filter_map(|socket| Target::of_socket(socket).connect().ok());
+    let connections = sockets.iter().filter_map(|socket| ServerTarget::of_socket(socket).connect().ok());
     let query = "SELECT HOST FROM information_schema.processlist WHERE USER = 'tare_lab_driver'";
     connections.flat_map(|mut c| c.query::<String, _>(query).unwrap_or_default()).collect()
 }

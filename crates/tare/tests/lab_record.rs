@@ -9,7 +9,7 @@ use mysql::prelude::Queryable;
 use serde_json::Value;
 use tare_lab::bench::Bench;
 use tare_lab::interrupt::Interrupt;
-use tare_lab::server::Server;
+use tare_lab::server::LaunchedServer;
 use tare_lab::setting::Setting;
 use tare_server::installation::Installation;
 use tempfile::TempDir;
@@ -21,7 +21,7 @@ const ROWS: u32 = 50;
 
 struct Theirs {
     // First: it ends before what it stands on.
-    server: Server,
+    server: LaunchedServer,
     _bench: Bench,
     own: TempDir,
 }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use tare_testkit::host::Host;
+use tare_testkit::host::HostProgram;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -71,7 +71,7 @@ fn apt_is_told_of_a_server_that_tare_would_not_serve_and_of_no_other() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Host::find().expect("a server");
+    let server = HostProgram::find().expect("a server");
     let fine = Some(("usr/sbin/mariadbd", server.mariadbd.as_path()));
     let wrong = Some(("usr/sbin/mariadbd", Path::new("/bin/true")));
     let served = package(folder.path(), "mariadb-server-core", "1.0", fine);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use serde_json::{Value, json};
 use tare_testkit::eventually;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 /// What the session of the list is known by.
@@ -216,7 +216,7 @@ fn what_was_sent_is_recorded_in_every_way_and_leaves_the_same() {
         "--log-slow-disabled-statements=",
         "--log-disabled-statements=",
     ];
-    let settings = settings.into_iter().fold(Settings::new(Provider::tare()), Settings::option);
+    let settings = settings.into_iter().fold(StartSettings::new(TestProvider::tare()), StartSettings::option);
     let trip = Trip { server: Server::start(settings).expect("a server"), folder };
     let sent = trip.path("list");
     write(Path::new(&sent), list().iter().map(|packet| statement(&packet.sent)));
@@ -290,7 +290,9 @@ fn of_a_server_that_samples_every_statement_is_recorded_while_somebody_logs() {
     let _turn = turn();
     let settings = [("level", "sampled"), ("sample", "1/1000000"), ("slow-after", "3600s")]
         .into_iter()
-        .fold(Settings::new(Provider::tare()), |settings, (name, value)| settings.tare_option(name, value));
+        .fold(StartSettings::new(TestProvider::tare()), |settings, (name, value)| {
+            settings.tare_option(name, value)
+        });
     let Some(server) = Server::start(settings).expect("a server").on_its_port() else { return };
     let trip = Trip { server, folder: tempfile::tempdir().expect("a folder") };
     let dsn = format!("mysql://root@localhost?socket={}", trip.server.socket().display());

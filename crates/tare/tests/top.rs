@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 use mysql::prelude::Queryable;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
-use tare_testkit::load::Load;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::load::SysbenchLoad;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::{eventually, poll};
 
-const LOAD: Load = Load { workload: "oltp_read_write", threads: 2, tables: 1, rows: 1000, prepared: false };
+const LOAD: SysbenchLoad =
+    SysbenchLoad { workload: "oltp_read_write", threads: 2, tables: 1, rows: 1000, prepared: false };
 
 /// A program in a terminal of its own.
 struct Screen {
@@ -124,7 +125,7 @@ fn rows<'p>(picture: &'p str, text: &str) -> Vec<&'p str> {
 #[test]
 fn it_ends_with_its_terminal() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let mut screen = Screen::start(&["--socket", &endpoint(&server), "--interval", "500ms"], &[]);
     screen.wait_for("[1 statements]");
     screen.hang_up();
@@ -134,7 +135,7 @@ fn it_ends_with_its_terminal() {
 #[test]
 fn keys_drive_it_under_load_and_it_survives_a_restart() {
     let _turn = tare_testkit::turn();
-    let mut server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let mut server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     LOAD.prepare(&server).expect("tables");
     let load = LOAD.start(&server, 600).expect("a load");
     let socket = endpoint(&server);
@@ -207,7 +208,7 @@ fn keys_drive_it_under_load_and_it_survives_a_restart() {
 #[test]
 fn ctrl_c_and_a_signal_give_the_terminal_back() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let socket = endpoint(&server);
     for by_key in [true, false] {
         let mut screen = Screen::start(&["--socket", &socket, "--view", "threads"], &[]);
@@ -234,7 +235,7 @@ fn child_of(pid: u32) -> i32 {
 #[test]
 fn without_colours_it_draws_none() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let socket = endpoint(&server);
     for (environment, coloured) in [(&[("NO_COLOR", "1")][..], false), (&[], true)] {
         let mut screen = Screen::start(&["--socket", &socket, "--view", "waits"], environment);
@@ -266,8 +267,8 @@ fn wait_for_commits(server: &Server) {
 #[test]
 fn once_is_one_look_for_people_and_for_programs() {
     let _turn = tare_testkit::turn();
-    for provider in [Provider::tare(), Provider::BuiltIn] {
-        let server = Server::start(Settings::new(provider)).expect("a server");
+    for provider in [TestProvider::tare(), TestProvider::BuiltIn] {
+        let server = Server::start(StartSettings::new(provider)).expect("a server");
         LOAD.prepare(&server).expect("tables");
         let load = LOAD.start(&server, 600).expect("a load");
         wait_for_commits(&server);

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mysql::prelude::Queryable;
 use nix::sys::signal::Signal;
-use tare_testkit::ending::Ending;
+use tare_testkit::ending::EndingFlag;
 use tare_testkit::eventually;
-use tare_testkit::process::Process;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::process::TestProcess;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 fn weigh(server: &Server, home: &Path, more: &[&str]) -> Command {
@@ -49,7 +49,7 @@ fn under_load(server: &Server, body: impl FnOnce()) {
                 }
             });
         }
-        let _ending = Ending(&ended);
+        let _ending = EndingFlag(&ended);
         body();
     });
 }
@@ -80,13 +80,13 @@ fn once_free(run: impl Fn() -> Output) -> Output {
 }
 
 /// A weighing that has begun to switch, and goes on until it is ended.
-fn begun(mut command: Command, is_switched: impl Fn() -> bool) -> Process {
+fn begun(mut command: Command, is_switched: impl Fn() -> bool) -> TestProcess {
     let command = command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut process = Process::spawn(command).expect("it starts");
+    let mut process = TestProcess::spawn(command).expect("it starts");
     eventually("it switches", LIMIT, || {
         // The same case as in `once_free`.
         if process.ended().expect("a child").is_some() {
-            process = Process::spawn(command).expect("it starts");
+            process = TestProcess::spawn(command).expect("it starts");
         }
         is_switched()
     });
@@ -102,8 +102,9 @@ const BUILT_IN: &str = "SELECT NAME, ENABLED, TIMED FROM performance_schema.setu
 
 /// The built-in, with half of a kind's instruments off, which has to stay so.
 fn built_in() -> Server {
-    let server =
-        Server::start(Settings::new(Provider::BuiltIn).option("--performance-schema-instrument=%=ON"));
+    let server = Server::start(
+        StartSettings::new(TestProvider::BuiltIn).option("--performance-schema-instrument=%=ON"),
+    );
     let server = server.expect("a server");
     let off = "UPDATE performance_schema.setup_instruments SET ENABLED = 'NO' WHERE NAME LIKE 'stage/sql/S%'";
     server.client().expect("a connection").query_drop(off).expect("switched");
@@ -123,7 +124,7 @@ fn of_tare(server: &Server) -> [Vec<(String, String, String)>; 2] {
 
 /// A server with tare.
 fn with_tare(level: &str) -> Option<Server> {
-    let settings = Settings::new(Provider::tare()).tare_option("level", level);
+    let settings = StartSettings::new(TestProvider::tare()).tare_option("level", level);
     Server::start(settings).expect("a server").on_its_port()
 }
 

@@ -14,7 +14,7 @@ pub const CONNECTIONS: &str = "(connections)";
 
 /// Events of an instrument between two samples.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct InstrumentEvents {
     /// Name of the instrument.
     pub name: String,
     /// Kind of the instrument.
@@ -31,7 +31,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostShare {
     /// The events.
-    pub entry: Entry,
+    pub entry: InstrumentEvents,
     /// Cost of all these events, in nanoseconds.
     pub cost: Cost,
 }
@@ -44,7 +44,7 @@ pub fn presence(events: f64, connected: f64) -> f64 {
 }
 
 /// Returns the part of the connections' instruments that is on, weighed by [`presence`].
-fn part_on(entries: &[Entry], connected: f64) -> f64 {
+fn part_on(entries: &[InstrumentEvents], connected: f64) -> f64 {
     let all = |only_on: bool| -> f64 {
         let wanted = entries.iter().filter(|it| !only_on || it.level > Level::Off);
         wanted.map(|it| presence(it.events, connected)).sum()
@@ -84,25 +84,31 @@ impl CostAccount {
     /// # Examples
     ///
     /// ```
-    /// use tare_budget::{CostAccount, Entry, Kind, Level, Prices, Provider};
+    /// use tare_budget::{CostAccount, InstrumentEvents, Kind, Level, PricedProvider, Prices};
     ///
-    /// let entry = Entry {
+    /// let entry = InstrumentEvents {
     ///     name: "statement/sql/select".to_owned(),
     ///     kind: Kind::Statement,
     ///     level: Level::Lean,
     ///     recording: None,
     ///     events: 1000.0,
     /// };
-    /// let prices = Prices::shipped(Provider::Tare)?;
+    /// let prices = Prices::shipped(PricedProvider::Tare)?;
     /// // In a second of CPU time, of which reading the counts took a millisecond.
     /// let account = CostAccount::of(&prices, vec![entry], 0.0, 1e9, 1e6);
     /// assert!(account.share().ns > 0.001 && account.share().low <= account.share().high);
     /// # Ok::<(), tare_budget::PriceError>(())
     /// ```
     #[must_use]
-    pub fn of(prices: &Prices, entries: Vec<Entry>, connected: f64, cpu: f64, own: f64) -> CostAccount {
+    pub fn of(
+        prices: &Prices,
+        entries: Vec<InstrumentEvents>,
+        connected: f64,
+        cpu: f64,
+        own: f64,
+    ) -> CostAccount {
         let connecting = prices.connection.at(part_on(&entries, connected)).times(connected);
-        let price = |entry: Entry| {
+        let price = |entry: InstrumentEvents| {
             let of_one = recording::cost(prices, entry.kind, entry.level, entry.recording);
             CostShare { cost: of_one.times(entry.events), entry }
         };

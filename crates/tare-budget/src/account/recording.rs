@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use crate::board::{Board, Switch, Switched};
-use crate::kind::{Family, Kind, Level};
+use crate::kind::{HistoryFamily, Kind, Level};
 use crate::price::{Cost, Prices};
 
 /// The recording level of each family.
-pub(crate) struct Recording(BTreeMap<Family, Level>);
+pub(crate) struct FamilyLevels(BTreeMap<HistoryFamily, Level>);
 
-impl Recording {
-    pub(crate) fn of(board: &Board, levels: &[Level]) -> Recording {
+impl FamilyLevels {
+    pub(crate) fn of(board: &Board, levels: &[Level]) -> FamilyLevels {
         let of = |(switch, level): (&Switch, &Level)| match switch.of {
             Switched::Recording(family) => Some((family, *level)),
             Switched::Instrument(_) | Switched::Rest(_) => None,
         };
-        Recording(board.iter().zip(levels).filter_map(of).collect())
+        FamilyLevels(board.iter().zip(levels).filter_map(of).collect())
     }
 
     /// Returns the recording level of a kind's events; `None`: the level of each instrument decides.

@@ -106,8 +106,8 @@ mod tests {
 
     use super::*;
     use crate::board::Held;
-    use crate::governor::{Governor, Look};
-    use crate::governor::{Rules, Statements};
+    use crate::governor::{Governor, GovernorSample};
+    use crate::governor::{GovernorRules, StatementSumsRule};
 
     const STAGE: &str = "stage/sql/init";
     const SMALL: &str = "stage/sql/Preparing";
@@ -136,7 +136,7 @@ mod tests {
                 .expect("a string");
         }
         Governor::new(
-            Rules { budget: 0.01, budget_p95: None, statements: Statements::ByWorth },
+            GovernorRules { budget: 0.01, budget_p95: None, statements: StatementSumsRule::ByWorth },
             Prices::read(&text).expect("prices"),
         )
     }
@@ -187,8 +187,13 @@ mod tests {
             let events = [(STAGE, 1e5), (SMALL, 5e3), (RARE, 3.0), (SELECT, statements)];
             let events: BTreeMap<String, f64> =
                 events.map(|(name, count)| (name.to_owned(), count * is_on(name))).into();
-            let look =
-                Look { now: Duration::from_secs(nth * 5), cpu: 5e9, statements, events, ..Look::default() };
+            let look = GovernorSample {
+                now: Duration::from_secs(nth * 5),
+                cpu: 5e9,
+                statements,
+                events,
+                ..GovernorSample::default()
+            };
             let decision = governor.look(board, &look);
             seen = (seen.0 + decision.moves.len(), decision.account.share().ns);
             for it in decision.moves {

@@ -90,8 +90,8 @@ mod tests {
 
     use super::*;
     use crate::board::Held;
-    use crate::governor::{Governor, Look};
-    use crate::governor::{Rules, Statements};
+    use crate::governor::{Governor, GovernorSample};
+    use crate::governor::{GovernorRules, StatementSumsRule};
 
     const PACKET: &str = "statement/abstract/new_packet";
     const EXECUTE: &str = "statement/com/Execute";
@@ -107,7 +107,7 @@ mod tests {
         let origin = "[origin]\nprovider = 'mysql'\nserver = ''\nmachine = ''\nmeasured = false\nhow = ''\n";
         let text = format!("{origin}{kinds}");
         Governor::new(
-            Rules { budget: 0.01, budget_p95: None, statements: Statements::ByWorth },
+            GovernorRules { budget: 0.01, budget_p95: None, statements: StatementSumsRule::ByWorth },
             Prices::read(&text).expect("prices"),
         )
     }
@@ -125,12 +125,18 @@ mod tests {
 
     /// Returns a sample of 100,000 statements, all but one of them executions, in `cpu` nanoseconds of CPU
     /// time.
-    fn look(seconds: u64, cpu: f64, board: &[Switch]) -> Look {
+    fn look(seconds: u64, cpu: f64, board: &[Switch]) -> GovernorSample {
         let on = |name: &str| board.iter().any(|it| it.name == name && it.present > Level::Off);
         let begun = f64::from(u8::from(on(PACKET)));
         let mut events = BTreeMap::from([(SELECT.to_owned(), begun)]);
         events.insert(EXECUTE.to_owned(), if on(EXECUTE) { 99_999.0 * begun } else { 0.0 });
-        Look { now: Duration::from_secs(seconds), cpu, statements: 1e5, events, ..Look::default() }
+        GovernorSample {
+            now: Duration::from_secs(seconds),
+            cpu,
+            statements: 1e5,
+            events,
+            ..GovernorSample::default()
+        }
     }
 
     /// Samples every five seconds and applies the decisions. Returns what is off, and the last share.

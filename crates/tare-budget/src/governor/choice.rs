@@ -8,7 +8,7 @@
 
 /// One level of an item.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct LevelStep {
     /// Loss compared with the item's highest level.
     pub loss: u32,
     /// Cost for each way its family can be recorded.
@@ -19,12 +19,12 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     /// Levels, the highest first.
-    pub steps: Vec<Step>,
+    pub steps: Vec<LevelStep>,
 }
 
 /// Items whose costs depend on how their family is recorded.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub struct ItemGroup {
     /// Loss of each way to record, the fullest first. A single 0 where there is no choice.
     pub recording: Vec<u32>,
     /// The items.
@@ -33,7 +33,7 @@ pub struct Group {
 
 /// A level for everything, as positions in `recording` and `steps`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub struct LevelChoice {
     /// The way of recording of each group.
     pub recording: Vec<usize>,
     /// The step of each item, by group.
@@ -50,7 +50,7 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// The groups to choose from. Groups of several bounds differ in their costs only.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ItemGroup>,
     /// Maximum cost.
     pub limit: f64,
     /// Where nothing fits, a saving that is too small to be worth a loss.
@@ -80,7 +80,7 @@ const START: CostPoint = CostPoint { loss: 0, cost: 0.0, parent: 0, pick: 0 };
 /// Finds the choice of least loss within the limit. If nothing fits, finds the least loss that costs at most
 /// `slack` more than the cheapest choice.
 #[must_use]
-pub fn best(groups: &[Group], limit: f64, slack: f64) -> Choice {
+pub fn best(groups: &[ItemGroup], limit: f64, slack: f64) -> LevelChoice {
     let mut choice = best_within(groups, limit, slack, TRIED[0]);
     for most in &TRIED[1..] {
         if choice.fits {
@@ -93,8 +93,8 @@ pub fn best(groups: &[Group], limit: f64, slack: f64) -> Choice {
 
 /// Returns the cost of a choice.
 #[must_use]
-pub fn cost(groups: &[Group], choice: &Choice) -> f64 {
-    let of_group = |(nth, group): (usize, &Group)| {
+pub fn cost(groups: &[ItemGroup], choice: &LevelChoice) -> f64 {
+    let of_group = |(nth, group): (usize, &ItemGroup)| {
         let steps = group.items.iter().zip(&choice.steps[nth]);
         steps.map(|(item, step)| item.steps[*step].costs[choice.recording[nth]]).sum::<f64>()
     };
@@ -108,7 +108,7 @@ pub fn cost(groups: &[Group], choice: &Choice) -> f64 {
 /// joined bound and keeps all is the best there is. Where no weights lead to one, limits are lowered by what
 /// was exceeded.
 #[must_use]
-pub fn best_of(bounds: &[Bound]) -> Choice {
+pub fn best_of(bounds: &[Bound]) -> LevelChoice {
     match bounds {
         [] => best(&[], 0.0, 0.0),
         [one] => one.best(),
@@ -116,25 +116,25 @@ pub fn best_of(bounds: &[Bound]) -> Choice {
     }
 }
 
-fn best_of_several(bounds: &[Bound]) -> Choice {
+fn best_of_several(bounds: &[Bound]) -> LevelChoice {
     // A bound that cannot be kept is kept as well as possible, and the others are kept all the same.
-    let alone: Vec<Choice> = bounds.iter().map(Bound::best).collect();
-    let reachable = |(bound, choice): (&Bound, &Choice)| Bound {
+    let alone: Vec<LevelChoice> = bounds.iter().map(Bound::best).collect();
+    let reachable = |(bound, choice): (&Bound, &LevelChoice)| Bound {
         limit: if choice.fits { bound.limit } else { choice.cost },
         ..bound.clone()
     };
     let reachable: Vec<Bound> = bounds.iter().zip(&alone).map(reachable).collect();
     let fits = alone.iter().all(|it| it.fits);
-    let keeps_all = |choice: &Choice| reachable.iter().all(|it| it.used(choice) <= 1.0);
+    let keeps_all = |choice: &LevelChoice| reachable.iter().all(|it| it.used(choice) <= 1.0);
     let found = alone.into_iter().find(|it| keeps_all(it));
     let found = found.unwrap_or_else(|| by_weights(&reachable, keeps_all));
-    Choice { fits: fits && keeps_all(&found), ..found }
+    LevelChoice { fits: fits && keeps_all(&found), ..found }
 }
 
 /// Returns a choice that keeps all bounds, searching over joined bounds with changing weights.
-fn by_weights(bounds: &[Bound], keeps_all: impl Fn(&Choice) -> bool) -> Choice {
+fn by_weights(bounds: &[Bound], keeps_all: impl Fn(&LevelChoice) -> bool) -> LevelChoice {
     let mut weights = vec![1.0; bounds.len()];
-    let mut found: Option<Choice> = None;
+    let mut found: Option<LevelChoice> = None;
     // No choice that keeps all bounds loses less than one that keeps a joined bound.
     let mut least_loss = 0;
     for round in 0..WEIGHED {
@@ -168,12 +168,12 @@ fn by_weights(bounds: &[Bound], keeps_all: impl Fn(&Choice) -> bool) -> Choice {
 }
 
 impl Bound {
-    fn best(&self) -> Choice {
+    fn best(&self) -> LevelChoice {
         best(&self.groups, self.limit, self.slack)
     }
 
     /// Returns the part of the limit that a choice uses.
-    fn used(&self, choice: &Choice) -> f64 {
+    fn used(&self, choice: &LevelChoice) -> f64 {
         cost(&self.groups, choice) / self.least()
     }
 
@@ -183,9 +183,9 @@ impl Bound {
     }
 }
 
-impl Choice {
-    fn costing(self, bound: &Bound) -> Choice {
-        Choice { cost: cost(&bound.groups, &self), ..self }
+impl LevelChoice {
+    fn costing(self, bound: &Bound) -> LevelChoice {
+        LevelChoice { cost: cost(&bound.groups, &self), ..self }
     }
 }
 
@@ -216,7 +216,7 @@ fn joined(bounds: &[Bound], cost: impl Fn(&[f64]) -> f64) -> Bound {
 }
 
 /// Returns the best choice among those that lose at most `most` more than is lost in any case.
-fn best_within(groups: &[Group], limit: f64, slack: f64, most: u32) -> Choice {
+fn best_within(groups: &[ItemGroup], limit: f64, slack: f64, most: u32) -> LevelChoice {
     let fronts: Vec<GroupFront> = groups.iter().map(|group| GroupFront::of(group, most)).collect();
     let mut stages: Vec<Front> = vec![vec![START]];
     let mut least = 0;
@@ -230,12 +230,12 @@ fn best_within(groups: &[Group], limit: f64, slack: f64, most: u32) -> Choice {
     let within = first_within(limit);
     let end = within.or_else(|| first_within(last[last.len() - 1].cost + slack)).unwrap_or(0);
     let picks = walk_back(&stages, end);
-    let of_group = |((group, front), pick): ((&Group, &GroupFront), usize)| front.choice(group, pick);
+    let of_group = |((group, front), pick): ((&ItemGroup, &GroupFront), usize)| front.choice(group, pick);
     let (recording, steps) = groups.iter().zip(&fronts).zip(picks).map(of_group).unzip();
-    Choice { recording, steps, loss: last[end].loss, cost: last[end].cost, fits: within.is_some() }
+    LevelChoice { recording, steps, loss: last[end].loss, cost: last[end].cost, fits: within.is_some() }
 }
 
-impl Group {
+impl ItemGroup {
     /// Returns the group's loss if the least is chosen everywhere.
     fn least_loss(&self) -> u32 {
         let recording = self.recording.iter().min().copied().unwrap_or(0);
@@ -258,7 +258,7 @@ struct GroupFront {
 }
 
 impl GroupFront {
-    fn of(group: &Group, most: u32) -> GroupFront {
+    fn of(group: &ItemGroup, most: u32) -> GroupFront {
         let ways = 0..group.recording.len();
         let stages: Vec<Vec<Front>> = ways.map(|way| GroupFront::recorded(group, way, most)).collect();
         let of_way = |(way, fronts): (usize, &Vec<Front>)| {
@@ -272,7 +272,7 @@ impl GroupFront {
         GroupFront { stages, ends: undominated(all) }
     }
 
-    fn recorded(group: &Group, way: usize, most: u32) -> Vec<Front> {
+    fn recorded(group: &ItemGroup, way: usize, most: u32) -> Vec<Front> {
         let mut fronts = vec![vec![CostPoint { loss: group.recording[way], ..START }]];
         let mut least = group.recording[way];
         for item in &group.items {
@@ -293,7 +293,7 @@ impl GroupFront {
         fronts
     }
 
-    fn choice(&self, group: &Group, pick: usize) -> (usize, Vec<usize>) {
+    fn choice(&self, group: &ItemGroup, pick: usize) -> (usize, Vec<usize>) {
         let end = self.ends[pick];
         let mut picks = walk_back(&self.stages[end.pick], end.parent).into_iter();
         let step = |item: &Item| if item.steps.len() == 1 { 0 } else { picks.next().unwrap_or(0) };
@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     /// Finds the least loss within the limit by trying every choice.
-    fn by_trying(groups: &[Group], limit: f64) -> Option<u32> {
+    fn by_trying(groups: &[ItemGroup], limit: f64) -> Option<u32> {
         let mut totals = vec![(0, 0.0)];
         for group in groups {
             let mut of_group = vec![];
@@ -371,14 +371,14 @@ mod tests {
         totals.into_iter().filter(|(_, cost)| *cost <= limit).map(|(loss, _)| loss).min()
     }
 
-    fn random_groups(random: &mut fastrand::Rng) -> Vec<Group> {
+    fn random_groups(random: &mut fastrand::Rng) -> Vec<ItemGroup> {
         let group = |random: &mut fastrand::Rng| {
             let ways = random.usize(1..=3);
-            let step = |random: &mut fastrand::Rng, nth: u32| Step {
+            let step = |random: &mut fastrand::Rng, nth: u32| LevelStep {
                 loss: nth * random.u32(1..20),
                 costs: (0..ways).map(|_| f64::from(random.u32(0..1000))).collect(),
             };
-            Group {
+            ItemGroup {
                 recording: (0..ways).map(|way| u32::try_from(way).unwrap() * random.u32(1..9)).collect(),
                 items: (0..random.usize(0..5))
                     .map(|_| {
@@ -422,7 +422,7 @@ mod tests {
             for step in others.iter_mut().flat_map(|it| &mut it.items).flat_map(|it| &mut it.steps) {
                 step.costs.iter_mut().for_each(|cost| *cost = f64::from(random.u32(0..1000)));
             }
-            let bound = |groups: &[Group], limit: u32| Bound {
+            let bound = |groups: &[ItemGroup], limit: u32| Bound {
                 groups: groups.to_vec(),
                 limit: f64::from(limit),
                 slack: 0.0,
@@ -459,7 +459,8 @@ mod tests {
             for (way, loss) in one.recording.iter().enumerate() {
                 let mut sums = vec![(*loss, [0.0, 0.0])];
                 for (item, its_other) in one.items.iter().zip(&other.items) {
-                    let steps: Vec<(&Step, &Step)> = item.steps.iter().zip(&its_other.steps).collect();
+                    let steps: Vec<(&LevelStep, &LevelStep)> =
+                        item.steps.iter().zip(&its_other.steps).collect();
                     let with = |(loss, [a, b]): &(u32, [f64; 2])| {
                         let (loss, a, b) = (*loss, *a, *b);
                         let more = steps.iter().map(move |(it, other)| {
@@ -482,9 +483,9 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_where_all_fits_and_the_least_is_spent_where_nothing_does() {
-        let step = |loss, cost| Step { loss, costs: vec![cost] };
+        let step = |loss, cost| LevelStep { loss, costs: vec![cost] };
         let item = Item { steps: vec![step(0, 10.0), step(1, 4.0), step(5, 4.0)] };
-        let groups = [Group { recording: vec![0], items: vec![item.clone(), item] }];
+        let groups = [ItemGroup { recording: vec![0], items: vec![item.clone(), item] }];
         let all = best(&groups, 20.0, 0.0);
         assert_eq!((all.loss, all.fits, &all.steps[0]), (0, true, &vec![0, 0]));
         let none = best(&groups, 1.0, 0.0);

@@ -10,7 +10,7 @@ use crate::connection::ConnectionEvents;
 
 /// One sample: what was seen since the previous one.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct GovernorSample {
     /// Time of a monotonic clock.
     pub now: Duration,
     /// CPU time of the server in nanoseconds, or all it could have used.

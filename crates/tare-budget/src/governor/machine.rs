@@ -9,16 +9,16 @@ const WEIGHT: f64 = 1.0 / 6.0;
 
 /// Costs as measured, and on this machine.
 #[derive(Clone, Debug)]
-pub(crate) struct Machine {
+pub(crate) struct MachineCosts {
     measured: Prices,
     here: Prices,
     /// Smoothed time of a run of [`Work`](crate::Work) in nanoseconds; `None`: unknown.
     work_ns: Option<f64>,
 }
 
-impl Machine {
-    pub(crate) fn new(measured: Prices) -> Machine {
-        Machine { here: measured.clone(), measured, work_ns: None }
+impl MachineCosts {
+    pub(crate) fn new(measured: Prices) -> MachineCosts {
+        MachineCosts { here: measured.clone(), measured, work_ns: None }
     }
 
     /// Returns the costs as measured.
@@ -53,11 +53,11 @@ mod tests {
     fn prices_follow_the_machine_but_not_each_look_of_it() {
         let text = include_str!("../../tests/prices/mysql.toml");
         let with_work = text.replacen("[price.", "[work]\nns = 100\n\n[price.", 1);
-        let machine = |text: &str| Machine::new(Prices::read(text).expect("prices"));
+        let machine = |text: &str| MachineCosts::new(Prices::read(text).expect("prices"));
         let ns = |prices: &Prices| prices.cost(Kind::Stage, Level::Sums).ns;
         let mut known = machine(&with_work);
         let there = ns(known.measured());
-        let times = |machine: &Machine| (ns(machine.prices()) / there * 1e6).round() / 1e6;
+        let times = |machine: &MachineCosts| (ns(machine.prices()) / there * 1e6).round() / 1e6;
         assert_eq!(times(&known), 1.0);
         assert!((ns(&known.at(Some(300.0))) / there - 3.0).abs() < 1e-9, "nothing is known yet");
         known.learn(Some(200.0));

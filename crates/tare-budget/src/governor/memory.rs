@@ -15,13 +15,13 @@ pub(crate) struct Likeness(i32);
 
 /// The load of one sample.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
+pub(crate) struct SampledLoad {
     pub(crate) now: Duration,
     pub(crate) cpu: f64,
     pub(crate) statements: f64,
 }
 
-impl Load {
+impl SampledLoad {
     pub(crate) fn likeness(&self) -> Likeness {
         let per_statement = self.cpu.max(1.0) / self.statements.max(1.0);
         #[allow(clippy::cast_possible_truncation)] // an exponent
@@ -29,11 +29,11 @@ impl Load {
     }
 }
 
-impl Load {
+impl SampledLoad {
     /// Scales the load to one second of CPU time.
-    pub(crate) fn of_a_second(self) -> Load {
+    pub(crate) fn of_a_second(self) -> SampledLoad {
         let times = SECOND / self.cpu.max(1.0);
-        Load { cpu: self.cpu * times, statements: self.statements * times, ..self }
+        SampledLoad { cpu: self.cpu * times, statements: self.statements * times, ..self }
     }
 }
 
@@ -63,14 +63,14 @@ impl Rate {
 
 /// Rates of every instrument, by similarity of the load.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct RatesByLoad {
     rates: BTreeMap<String, BTreeMap<Likeness, Rate>>,
 }
 
-impl Memory {
+impl RatesByLoad {
     /// Records the events of an instrument. The highest rate counts until it has faded, so that what is near
     /// the budget now and then is not switched back and forth. A rate that was not seen for long is replaced.
-    pub(crate) fn learn(&mut self, name: &str, events: f64, load: Load) {
+    pub(crate) fn learn(&mut self, name: &str, events: f64, load: SampledLoad) {
         let seen = Rate {
             per_cpu: events / load.cpu.max(1.0),
             per_statement: events / load.statements.max(1.0),
@@ -90,43 +90,43 @@ impl Memory {
     ///
     /// Under a similar load it uses the rate per CPU time seen then. Under a new kind of load it takes the
     /// lowest number that the nearest load suggests, because only a trial can tell.
-    pub(crate) fn predict(&self, name: &str, load: Load) -> Option<f64> {
+    pub(crate) fn predict(&self, name: &str, load: SampledLoad) -> Option<f64> {
         self.known(name, load)?.events(load)
     }
 
     /// Returns the number of events by the rate last seen, however long ago that is. `None` if the instrument
     /// was never seen.
-    pub(crate) fn recall(&self, name: &str, load: Load) -> Option<f64> {
+    pub(crate) fn recall(&self, name: &str, load: SampledLoad) -> Option<f64> {
         let known = self.known(name, load)?;
-        known.events(Load { now: known.last_seen()?, ..load })
+        known.events(SampledLoad { now: known.last_seen()?, ..load })
     }
 
     /// Returns the time at which the rate for such a load was last seen.
-    pub(crate) fn last_seen(&self, name: &str, load: Load) -> Option<Duration> {
+    pub(crate) fn last_seen(&self, name: &str, load: SampledLoad) -> Option<Duration> {
         self.known(name, load)?.last_seen()
     }
 
-    fn known(&self, name: &str, load: Load) -> Option<Known> {
+    fn known(&self, name: &str, load: SampledLoad) -> Option<SimilarRates> {
         let rates = self.rates.get(name)?;
         let likeness = load.likeness();
         let alike: Vec<Rate> =
             rates.iter().filter(|(it, _)| it.is_like(likeness)).map(|(_, rate)| *rate).collect();
         if !alike.is_empty() {
-            return Some(Known { rates: alike, are_alike: true });
+            return Some(SimilarRates { rates: alike, are_alike: true });
         }
         let nearest = rates.iter().min_by_key(|(it, _)| it.0.abs_diff(likeness.0))?;
-        Some(Known { rates: vec![*nearest.1], are_alike: false })
+        Some(SimilarRates { rates: vec![*nearest.1], are_alike: false })
     }
 }
 
 /// Rates of an instrument under similar loads, or the one under the nearest load.
-struct Known {
+struct SimilarRates {
     rates: Vec<Rate>,
     are_alike: bool,
 }
 
-impl Known {
-    fn events(&self, load: Load) -> Option<f64> {
+impl SimilarRates {
+    fn events(&self, load: SampledLoad) -> Option<f64> {
         let of = |rate: &Rate| {
             let rate = rate.faded(load.now);
             let events = rate.per_cpu * load.cpu;
@@ -144,13 +144,13 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn load(seconds: u64, cpu: f64, statements: f64) -> Load {
-        Load { now: Duration::from_secs(seconds), cpu, statements }
+    fn load(seconds: u64, cpu: f64, statements: f64) -> SampledLoad {
+        SampledLoad { now: Duration::from_secs(seconds), cpu, statements }
     }
 
     #[test]
     fn a_load_like_one_seen_has_its_rate_and_a_new_one_the_least() {
-        let mut memory = Memory::default();
+        let mut memory = RatesByLoad::default();
         assert_eq!(memory.predict("m", load(0, 1e9, 1e5)), None);
         memory.learn("m", 1e6, load(0, 1e9, 1e5));
         assert_eq!(memory.predict("m", load(5, 2e9, 2e5)), Some(2e6));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_highest_rate_is_believed_until_it_has_faded() {
-        let mut memory = Memory::default();
+        let mut memory = RatesByLoad::default();
         memory.learn("m", 1e6, load(0, 1e9, 1e5));
         memory.learn("m", 1e3, load(600, 1e9, 1e5));
         assert_eq!(memory.predict("m", load(600, 1e9, 1e5)), Some(1e6));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_last_is_recalled_under_loads_alike() {
-        let mut memory = Memory::default();
+        let mut memory = RatesByLoad::default();
         memory.learn("m", 1e6, load(0, 1e9, 1e5));
         memory.learn("m", 1e3, load(7200, 1e9, 6e4));
         assert_eq!(memory.last_seen("m", load(9000, 1e9, 1e5)), Some(Duration::from_secs(7200)));

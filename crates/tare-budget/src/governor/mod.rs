@@ -33,17 +33,17 @@ use std::time::Duration;
 pub use self::asleep::may_sleep;
 use self::begun::Vain;
 use self::cause::{Cause, Direction};
-use self::choice::Choice;
+use self::choice::LevelChoice;
 use self::crowd::Crowd;
-pub use self::decision::{Decision, Look, Slowed};
-use self::machine::Machine;
-use self::memory::{Likeness, Load, Memory};
-use self::plan::{LevelPlan, View};
-pub use self::rules::{CUT_TO, RAISE_TO, REST, Rules, Statements};
+pub use self::decision::{Decision, GovernorSample, Slowed};
+use self::machine::MachineCosts;
+use self::memory::{Likeness, RatesByLoad, SampledLoad};
+use self::plan::{BudgetView, LevelPlan};
+pub use self::rules::{CUT_TO, GovernorRules, RAISE_TO, REST, StatementSumsRule};
 use self::sampling::{Resampled, SampleChance};
 use self::trial::LevelTrial;
-use crate::account::recording::{self, Recording, effective};
-use crate::account::{CostAccount, Entry, distance};
+use crate::account::recording::{self, FamilyLevels, effective};
+use crate::account::{CostAccount, InstrumentEvents, distance};
 use crate::board::{Board, Move, Switch, Switched, losses, present};
 use crate::connection::SECOND;
 use crate::kind::{self, Level};
@@ -55,13 +55,13 @@ const TRIES: u32 = 4;
 /// The governor. It remembers what it saw and what it changed. The present levels are passed to it each time.
 #[derive(Clone, Debug)]
 pub struct Governor {
-    rules: Rules,
-    machine: Machine,
+    rules: GovernorRules,
+    machine: MachineCosts,
     /// Costs for the distance of events in the last sample.
     now: Prices,
-    memory: Memory,
+    memory: RatesByLoad,
     /// Memory of the slowest connections, per second of their CPU time.
-    slow: Memory,
+    slow: RatesByLoad,
     changes: BTreeMap<String, VecDeque<Duration>>,
     before: Option<Likeness>,
     /// Time of the last trial.
@@ -73,8 +73,8 @@ pub struct Governor {
 /// Everything that one sample sees.
 struct Sight<'a> {
     board: &'a Board,
-    look: &'a Look,
-    load: Load,
+    look: &'a GovernorSample,
+    load: SampledLoad,
     /// Connections, if there is a budget for them.
     crowd: Option<&'a Crowd>,
     /// State of sampling, while something is sampled.
@@ -86,7 +86,7 @@ struct Sight<'a> {
 /// A choice of levels.
 struct Chosen {
     plan: LevelPlan,
-    choice: Choice,
+    choice: LevelChoice,
     /// Expected events, by place on the board.
     events: Vec<f64>,
 }
@@ -94,15 +94,15 @@ struct Chosen {
 impl Governor {
     /// Creates a governor.
     #[must_use]
-    pub fn new(rules: Rules, prices: Prices) -> Governor {
-        let (memory, slow) = (Memory::default(), Memory::default());
-        let (now, machine) = (prices.clone(), Machine::new(prices));
+    pub fn new(rules: GovernorRules, prices: Prices) -> Governor {
+        let (memory, slow) = (RatesByLoad::default(), RatesByLoad::default());
+        let (now, machine) = (prices.clone(), MachineCosts::new(prices));
         let changes = BTreeMap::new();
         Governor { rules, machine, now, memory, slow, changes, before: None, tried: None, resampled: None }
     }
 
     /// Replaces the rules from the next sample on.
-    pub fn set_rules(&mut self, rules: Rules) {
+    pub fn set_rules(&mut self, rules: GovernorRules) {
         self.rules = rules;
     }
 
@@ -114,8 +114,8 @@ impl Governor {
 
     /// Takes a sample and returns what to do. Its moves count as changes, so the caller is expected to carry
     /// them out. The next board tells the levels that switches really have.
-    pub fn look(&mut self, board: &Board, look: &Look) -> Decision {
-        let load = Load { now: look.now, cpu: look.cpu, statements: look.statements };
+    pub fn look(&mut self, board: &Board, look: &GovernorSample) -> Decision {
+        let load = SampledLoad { now: look.now, cpu: look.cpu, statements: look.statements };
         for switch in board.iter().filter(|it| it.present > Level::Off) {
             if let Switched::Instrument(_) = switch.of {
                 self.memory.learn(&switch.name, events(look, &switch.name), load);
@@ -168,7 +168,7 @@ impl Governor {
         let Sight { board, look, load, .. } = *sight;
         let counted = |it: &Switch| self.memory.predict(&it.name, load).unwrap_or(0.0);
         let costs = begun::cost(self.machine.prices(), board, counted) * look.statements / look.cpu;
-        let is_kept = self.rules.statements == Statements::Kept;
+        let is_kept = self.rules.statements == StatementSumsRule::Kept;
         let vain = Vain { costs, budget: self.rules.budget, statements: look.statements, is_kept };
         let mut moves = begun::moves(board, decision, vain, counted);
         moves.extend(asleep::moves(&self.now, board, decision, (vain.budget, look.cpu), counted));
@@ -295,8 +295,8 @@ impl Governor {
 
     /// Chooses levels. Where statements are given up last, that happens only if nothing fits otherwise.
     fn choose(&mut self, sight: &Sight<'_>, cause: Cause) -> Chosen {
-        let kept = self.choose_of(sight, cause, self.rules.statements != Statements::ByWorth);
-        if self.rules.statements != Statements::Last || kept.choice.fits {
+        let kept = self.choose_of(sight, cause, self.rules.statements != StatementSumsRule::ByWorth);
+        if self.rules.statements != StatementSumsRule::Last || kept.choice.fits {
             return kept;
         }
         self.choose_of(sight, cause, false)
@@ -311,7 +311,7 @@ impl Governor {
         let expected: Vec<f64> =
             board.iter().map(|switch| self.expected(switch, look, load, course)).collect();
         let (cpu, fixed, connected) = (look.cpu, self.fixed(look), look.connected);
-        let all = View { cpu, fixed, connected, budget: self.rules.budget, events: expected.clone() };
+        let all = BudgetView { cpu, fixed, connected, budget: self.rules.budget, events: expected.clone() };
         let part = if course == Direction::Cut { CUT_TO } else { RAISE_TO };
         let mut views = vec![all];
         let Some(budget) = self.rules.budget_p95 else {
@@ -323,7 +323,7 @@ impl Governor {
         let limit = (budget * part).max(now);
         for tries in 1.. {
             let events = self.events_of_slowest(board, load, crowd.zip(slowest), course);
-            views.push(View { cpu: SECOND, fixed: 0.0, connected: 0.0, budget, events });
+            views.push(BudgetView { cpu: SECOND, fixed: 0.0, connected: 0.0, budget, events });
             let (plan, mut choice) = planned(sight, &views, &allowed, part, cause);
             let prices = prices_at(least, board, &plan.levels(board, &choice));
             slowest = crowd.map(|it| it.slowed(&prices)).filter(|it| it.0 > limit);
@@ -342,7 +342,7 @@ impl Governor {
     fn events_of_slowest(
         &mut self,
         board: &Board,
-        load: Load,
+        load: SampledLoad,
         slowest: Option<(&Crowd, (f64, usize))>,
         course: Direction,
     ) -> Vec<f64> {
@@ -362,14 +362,14 @@ impl Governor {
 
     /// Returns the account only. Nothing is remembered or decided.
     #[must_use]
-    pub fn account_of(&self, board: &Board, look: &Look) -> CostAccount {
-        let load = Load { now: look.now, cpu: look.cpu, statements: look.statements };
+    pub fn account_of(&self, board: &Board, look: &GovernorSample) -> CostAccount {
+        let load = SampledLoad { now: look.now, cpu: look.cpu, statements: look.statements };
         self.account(&self.prices_of(board, look, load), board, look, load)
     }
 
     /// Returns the costs for the distance that events have, or would have if all were on: that belongs to the
     /// load, whatever is off.
-    fn prices_of(&self, board: &Board, look: &Look, load: Load) -> Prices {
+    fn prices_of(&self, board: &Board, look: &GovernorSample, load: SampledLoad) -> Prices {
         let had = |switch: &Switch| match switch.of {
             Switched::Instrument(kind) if switch.present > Level::Off => {
                 Some((kind, events(look, &switch.name)))
@@ -385,21 +385,27 @@ impl Governor {
     }
 
     /// Returns the cost that no level saves: sampling the server, and connections with everything off.
-    fn fixed(&self, look: &Look) -> f64 {
+    fn fixed(&self, look: &GovernorSample) -> f64 {
         look.own + self.now.connection.off.ns * look.connected
     }
 
     /// Returns the account: instruments that are on by their events, those that are off by what they would
     /// have had.
-    fn account(&self, prices: &Prices, board: &Board, look: &Look, load: Load) -> CostAccount {
-        let recording = Recording::of(board, &present(board));
+    fn account(
+        &self,
+        prices: &Prices,
+        board: &Board,
+        look: &GovernorSample,
+        load: SampledLoad,
+    ) -> CostAccount {
+        let recording = FamilyLevels::of(board, &present(board));
         let entries = board.iter().filter_map(|switch| {
             let Switched::Instrument(kind) = switch.of else { return None };
             let is_off = switch.present == Level::Off;
             let events = if is_off { self.unseen(switch, load) } else { events(look, &switch.name) };
             let recording = recording.of_kind(kind);
             let level = effective(switch.present, recording);
-            Some(Entry { name: switch.name.clone(), kind, level, recording, events })
+            Some(InstrumentEvents { name: switch.name.clone(), kind, level, recording, events })
         });
         let prices = asleep::prices(prices, board, Direction::Cut);
         CostAccount::of(&prices, entries.collect(), look.connected, look.cpu, look.own)
@@ -418,7 +424,7 @@ impl Governor {
         if switch.held.is_some() || kind::is_beginning(&switch.name) {
             return only_present;
         }
-        let least = if are_kept { Statements::least(switch) } else { Level::Off };
+        let least = if are_kept { StatementSumsRule::least(switch) } else { Level::Off };
         let recent = self.recent_changes(&switch.name, now);
         let mut levels: Vec<Level> = switch.levels.iter().copied().filter(|it| *it >= least).collect();
         let lowest = levels.first().copied();
@@ -440,11 +446,11 @@ impl Governor {
 /// Makes the plan and the choice.
 fn planned(
     sight: &Sight<'_>,
-    views: &[View],
+    views: &[BudgetView],
     allowed: &[Vec<Level>],
     part: f64,
     cause: Cause,
-) -> (LevelPlan, Choice) {
+) -> (LevelPlan, LevelChoice) {
     let prices = match sight.sampling {
         // What was sampled may wake up.
         Some(_) => sight.least.clone(),
@@ -457,7 +463,7 @@ fn planned(
 
 /// Returns the cost per event in nanoseconds at these levels, by place on the board; 0 where it is off.
 fn prices_at(prices: &Prices, board: &Board, levels: &[Level]) -> Vec<f64> {
-    let recording = Recording::of(board, levels);
+    let recording = FamilyLevels::of(board, levels);
     let of = |(switch, level): (&Switch, &Level)| match switch.of {
         Switched::Instrument(kind) if *level > Level::Off => {
             recording::cost(prices, kind, *level, recording.of_kind(kind)).ns
@@ -467,18 +473,18 @@ fn prices_at(prices: &Prices, board: &Board, levels: &[Level]) -> Vec<f64> {
     board.iter().zip(levels).map(of).collect()
 }
 
-fn events(look: &Look, name: &str) -> f64 {
+fn events(look: &GovernorSample, name: &str) -> f64 {
     look.events.get(name).copied().unwrap_or(0.0)
 }
 
 impl Governor {
     /// Returns the events of something that is off: those it had when last seen.
-    fn unseen(&self, switch: &Switch, load: Load) -> f64 {
+    fn unseen(&self, switch: &Switch, load: SampledLoad) -> f64 {
         self.memory.recall(&switch.name, load).unwrap_or(0.0)
     }
 
     /// Returns the events by which a switch is judged. For a raise: the most there were of late.
-    fn expected(&self, switch: &Switch, look: &Look, load: Load, course: Direction) -> f64 {
+    fn expected(&self, switch: &Switch, look: &GovernorSample, load: SampledLoad, course: Direction) -> f64 {
         let seen = events(look, &switch.name);
         match (switch.present, course) {
             (Level::Off, _) => self.unseen(switch, load),

@@ -1,10 +1,10 @@
 //! The board as a choice, without what is held, negligible or not allowed.
 
 use super::cause::Cause;
-use super::choice::{self, Bound, Choice, Group, Item, Step};
+use super::choice::{self, Bound, Item, ItemGroup, LevelChoice, LevelStep};
 use crate::account::{presence, recording};
 use crate::board::{Board, Move, Switch, Switched, Why};
-use crate::kind::{Family, Kind, Level};
+use crate::kind::{HistoryFamily, Kind, Level};
 use crate::price::Prices;
 
 /// Part of every budget below which a cost is not worth a decision.
@@ -15,7 +15,7 @@ const VAIN: f64 = 0.05;
 /// CPU time of which the budget is a share, and the events that count against it. The first view is that of
 /// the server. In the others, of connections, what is off costs nothing.
 #[derive(Clone, Debug)]
-pub(crate) struct View {
+pub(crate) struct BudgetView {
     /// CPU time in nanoseconds.
     pub(crate) cpu: f64,
     /// Part of `cpu` that no choice saves, in nanoseconds.
@@ -30,42 +30,47 @@ pub(crate) struct View {
 
 /// The choices, and their costs in each view.
 pub(crate) struct LevelPlan {
-    views: Vec<View>,
+    views: Vec<BudgetView>,
     /// Extra cost of connections while an instrument is on, by view and place on the board.
     connecting: Vec<Vec<f64>>,
     /// Groups, by view.
-    groups: Vec<Vec<Group>>,
+    groups: Vec<Vec<ItemGroup>>,
     /// The switches of each group: that of its histories, if it has one, and those of its instruments.
-    places: Vec<(Option<Place>, Vec<Place>)>,
+    places: Vec<(Option<PlannedSwitch>, Vec<PlannedSwitch>)>,
 }
 
 /// A switch of the plan: its position on the board, and the levels it may get, the highest first.
-struct Place {
+struct PlannedSwitch {
     at: usize,
     levels: Vec<Level>,
 }
 
-impl Place {
+impl PlannedSwitch {
     /// Creates the place with its allowed levels, the highest first.
-    fn new(at: usize, allowed: &[Vec<Level>]) -> Place {
-        Place { at, levels: allowed[at].iter().rev().copied().collect() }
+    fn new(at: usize, allowed: &[Vec<Level>]) -> PlannedSwitch {
+        PlannedSwitch { at, levels: allowed[at].iter().rev().copied().collect() }
     }
 }
 
 impl LevelPlan {
-    pub(crate) fn new(prices: &Prices, board: &Board, views: &[View], allowed: &[Vec<Level>]) -> LevelPlan {
+    pub(crate) fn new(
+        prices: &Prices,
+        board: &Board,
+        views: &[BudgetView],
+        allowed: &[Vec<Level>],
+    ) -> LevelPlan {
         let connecting = views.iter().map(|view| connecting(prices, board, view)).collect();
         let groups = vec![vec![]; views.len()];
         let mut plan = LevelPlan { views: views.to_vec(), connecting, groups, places: vec![] };
-        for family in Family::ALL.into_iter().map(Some).chain([None]) {
+        for family in HistoryFamily::ALL.into_iter().map(Some).chain([None]) {
             plan.add(prices, board, allowed, family);
         }
         plan
     }
 
-    fn add(&mut self, prices: &Prices, board: &Board, allowed: &[Vec<Level>], family: Option<Family>) {
+    fn add(&mut self, prices: &Prices, board: &Board, allowed: &[Vec<Level>], family: Option<HistoryFamily>) {
         let is_recording = |it: &Switch| matches!(it.of, Switched::Recording(of) if Some(of) == family);
-        let recording = board.iter().position(is_recording).map(|at| Place::new(at, allowed));
+        let recording = board.iter().position(is_recording).map(|at| PlannedSwitch::new(at, allowed));
         let (ways, losses) = match &recording {
             Some(place) => (
                 place.levels.iter().copied().map(Some).collect(),
@@ -73,14 +78,14 @@ impl LevelPlan {
             ),
             None => (vec![None], vec![0]),
         };
-        let mut groups = vec![Group { recording: losses, items: vec![] }; self.views.len()];
+        let mut groups = vec![ItemGroup { recording: losses, items: vec![] }; self.views.len()];
         let mut places = vec![];
         for (at, switch) in board.iter().enumerate() {
             let Switched::Instrument(kind) = switch.of else { continue };
             if kind.family() != family {
                 continue;
             }
-            let mut place = Place::new(at, allowed);
+            let mut place = PlannedSwitch::new(at, allowed);
             if self.is_negligible(prices, kind, &place, &ways) {
                 // It gets its highest level: only its worth counts.
                 place.levels.truncate(1);
@@ -91,7 +96,7 @@ impl LevelPlan {
                     Level::Off => cost(prices, kind, (level, way)) * view.events[at],
                     _ => cost(prices, kind, (level, way)) * view.events[at] + self.connecting[nth][at],
                 };
-                let step = |level: &Level| Step {
+                let step = |level: &Level| LevelStep {
                     loss: switch.loss(*level),
                     costs: ways.iter().map(|way| of(*level, *way)).collect(),
                 };
@@ -103,10 +108,16 @@ impl LevelPlan {
         self.places.push((recording, places));
     }
 
-    fn is_negligible(&self, prices: &Prices, kind: Kind, place: &Place, ways: &[Option<Level>]) -> bool {
+    fn is_negligible(
+        &self,
+        prices: &Prices,
+        kind: Kind,
+        place: &PlannedSwitch,
+        ways: &[Option<Level>],
+    ) -> bool {
         let all = place.levels.iter().flat_map(|level| ways.iter().map(move |way| (*level, *way)));
         let dearest = all.map(|it| cost(prices, kind, it)).fold(0.0, f64::max);
-        let is_one = |(view, connecting): (&View, &Vec<f64>)| {
+        let is_one = |(view, connecting): (&BudgetView, &Vec<f64>)| {
             dearest * view.events[place.at] + connecting[place.at] < NEGLIGIBLE * view.budget * view.cpu
         };
         self.views.iter().zip(&self.connecting).all(is_one)
@@ -116,7 +127,7 @@ impl LevelPlan {
     /// another view.
     pub(crate) fn bounds(&self, board: &Board, part: f64, cause: Cause) -> Vec<Bound> {
         let present = self.present(board);
-        let bound = |(nth, (view, groups)): (usize, (&View, &Vec<Group>))| {
+        let bound = |(nth, (view, groups)): (usize, (&BudgetView, &Vec<ItemGroup>))| {
             let budget = view.budget * view.cpu;
             let (limit, now) = (budget * part - view.fixed, choice::cost(groups, &present));
             let may_stay = match cause {
@@ -136,15 +147,15 @@ impl LevelPlan {
     }
 
     /// Returns the present levels as a choice.
-    fn present(&self, board: &Board) -> Choice {
-        let of = |place: &Place| position(&place.levels, board[place.at].present);
+    fn present(&self, board: &Board) -> LevelChoice {
+        let of = |place: &PlannedSwitch| position(&place.levels, board[place.at].present);
         let recording = self.places.iter().map(|(recording, _)| recording.as_ref().map_or(0, of)).collect();
         let steps = self.places.iter().map(|(_, places)| places.iter().map(of).collect()).collect();
-        Choice { recording, steps, loss: 0, cost: 0.0, fits: true }
+        LevelChoice { recording, steps, loss: 0, cost: 0.0, fits: true }
     }
 
     /// Returns the levels of the whole board after a choice, by place.
-    pub(crate) fn levels(&self, board: &Board, choice: &Choice) -> Vec<Level> {
+    pub(crate) fn levels(&self, board: &Board, choice: &LevelChoice) -> Vec<Level> {
         let mut levels: Vec<Level> = board.iter().map(|switch| switch.present).collect();
         for (nth, (recording, places)) in self.places.iter().enumerate() {
             if let Some(place) = recording {
@@ -158,7 +169,7 @@ impl LevelPlan {
     }
 
     /// Returns the moves for a choice. Their shares are those of the view that the cause concerns.
-    pub(crate) fn moves(&self, board: &Board, choice: &Choice, cause: Cause) -> Vec<Move> {
+    pub(crate) fn moves(&self, board: &Board, choice: &LevelChoice, cause: Cause) -> Vec<Move> {
         let of = usize::from(matches!(cause, Cause::Slow { .. }) && self.views.len() > 1);
         let (groups, cpu) = (&self.groups[of], self.views[of].cpu);
         let mut moves = vec![];
@@ -187,7 +198,7 @@ impl LevelPlan {
 
 /// Returns the extra cost of connections compared with everything off, distributed over the instruments they
 /// have events of, by place.
-fn connecting(prices: &Prices, board: &Board, view: &View) -> Vec<f64> {
+fn connecting(prices: &Prices, board: &Board, view: &BudgetView) -> Vec<f64> {
     let presence = |(switch, events): (&Switch, &f64)| match switch.of {
         Switched::Instrument(_) => presence(*events, view.connected),
         Switched::Recording(_) | Switched::Rest(_) => 0.0,

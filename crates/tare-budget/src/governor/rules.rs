@@ -14,7 +14,7 @@ pub const REST: Duration = Duration::from_secs(60);
 
 /// Whether sums of statements, transactions and errors may be given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Statements {
+pub enum StatementSumsRule {
     /// Never.
     Kept,
     /// Only where a budget cannot be kept otherwise.
@@ -23,7 +23,7 @@ pub enum Statements {
     ByWorth,
 }
 
-impl Statements {
+impl StatementSumsRule {
     /// Returns the lowest level of a switch where statements must be kept.
     pub(crate) fn least(switch: &Switch) -> Level {
         match switch.of {
@@ -37,11 +37,11 @@ impl Statements {
 
 /// Settings of a governor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules {
+pub struct GovernorRules {
     /// Maximum cost as a share of the server's CPU time: 0.01 is 1%.
     pub budget: f64,
     /// Maximum of the 95th percentile of the slowdown of connections, as a share; `None`: no limit.
     pub budget_p95: Option<f64>,
     /// Whether statements may be given up for the budgets.
-    pub statements: Statements,
+    pub statements: StatementSumsRule,
 }

@@ -130,13 +130,13 @@ impl Kind {
 
     /// Returns the family whose histories contain its events; `None`: no history does.
     #[must_use]
-    pub fn family(self) -> Option<Family> {
+    pub fn family(self) -> Option<HistoryFamily> {
         match self {
-            Kind::Query | Kind::Statement | Kind::Program => Some(Family::Statements),
-            Kind::Transaction => Some(Family::Transactions),
-            Kind::Stage => Some(Family::Stages),
+            Kind::Query | Kind::Statement | Kind::Program => Some(HistoryFamily::Statements),
+            Kind::Transaction => Some(HistoryFamily::Transactions),
+            Kind::Stage => Some(HistoryFamily::Stages),
             Kind::Memory | Kind::Error => None,
-            _ => Some(Family::Waits),
+            _ => Some(HistoryFamily::Waits),
         }
     }
 
@@ -178,7 +178,7 @@ impl fmt::Display for Kind {
 
 /// Event types whose kinds share histories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
+pub enum HistoryFamily {
     /// `events_statements_%`
     Statements,
     /// `events_transactions_%`
@@ -189,18 +189,19 @@ pub enum Family {
     Waits,
 }
 
-impl Family {
+impl HistoryFamily {
     /// All families.
-    pub const ALL: [Family; 4] = [Family::Statements, Family::Transactions, Family::Stages, Family::Waits];
+    pub const ALL: [HistoryFamily; 4] =
+        [HistoryFamily::Statements, HistoryFamily::Transactions, HistoryFamily::Stages, HistoryFamily::Waits];
 
     /// Returns the family's name in tables and consumers.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Family::Statements => "statements",
-            Family::Transactions => "transactions",
-            Family::Stages => "stages",
-            Family::Waits => "waits",
+            HistoryFamily::Statements => "statements",
+            HistoryFamily::Transactions => "transactions",
+            HistoryFamily::Stages => "stages",
+            HistoryFamily::Waits => "waits",
         }
     }
 }

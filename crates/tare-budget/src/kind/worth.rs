@@ -5,7 +5,7 @@
 //! of a statement are worth more than forty times those of a stage, and these more than those of a mutex.
 //! `docs/explanation/budget.md` has the same table.
 
-use super::{Family, Kind, Level};
+use super::{HistoryFamily, Kind, Level};
 
 /// Worth of an instrument of a kind.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +22,9 @@ pub struct Worth {
 
 /// Worth of a family's histories, where consumers decide on them.
 #[derive(Clone, Copy, Debug)]
-pub struct Recording {
+pub struct HistoryWorth {
     /// The family.
-    pub family: Family,
+    pub family: HistoryFamily,
     /// Worth of events in progress.
     pub current: u32,
     /// Worth of each thread's latest events.
@@ -58,11 +58,11 @@ pub const WORTH: [Worth; 16] = [
 ];
 
 /// Worth of histories by family.
-pub const RECORDING: [Recording; 4] = [
-    Recording { family: Family::Statements, current: 120, history: 60, all: 20 },
-    Recording { family: Family::Transactions, current: 20, history: 8, all: 3 },
-    Recording { family: Family::Stages, current: 8, history: 4, all: 1 },
-    Recording { family: Family::Waits, current: 12, history: 5, all: 2 },
+pub const RECORDING: [HistoryWorth; 4] = [
+    HistoryWorth { family: HistoryFamily::Statements, current: 120, history: 60, all: 20 },
+    HistoryWorth { family: HistoryFamily::Transactions, current: 20, history: 8, all: 3 },
+    HistoryWorth { family: HistoryFamily::Stages, current: 8, history: 4, all: 1 },
+    HistoryWorth { family: HistoryFamily::Waits, current: 12, history: 5, all: 2 },
 ];
 
 /// Returns the worth of an instrument at a level.
@@ -82,7 +82,7 @@ pub fn of_instrument(kind: Kind, level: Level) -> u32 {
 
 /// Returns the worth of a family's histories at a level.
 #[must_use]
-pub fn of_recording(family: Family, level: Level) -> u32 {
+pub fn of_recording(family: HistoryFamily, level: Level) -> u32 {
     let row = RECORDING.iter().find(|row| row.family == family);
     let Some(row) = row else { return 0 };
     match level {
@@ -105,7 +105,7 @@ mod tests {
             let of: Vec<u32> = Level::ALL.into_iter().map(|level| of_instrument(kind, level)).collect();
             assert!(of.is_sorted() && of[1] > 0, "{kind}: {of:?}");
         }
-        for family in Family::ALL {
+        for family in HistoryFamily::ALL {
             let of: Vec<u32> = Level::ALL.into_iter().map(|level| of_recording(family, level)).collect();
             assert!(of.is_sorted() && of[7] > 0, "{family:?}: {of:?}");
         }

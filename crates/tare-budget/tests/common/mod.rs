@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tare_budget::board::Switched;
 use tare_budget::{
-    ConnectionEvents, Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Statements,
-    Switch,
+    ConnectionEvents, Decision, Governor, GovernorRules, GovernorSample, HistoryFamily, Kind, Level,
+    PricedProvider, Prices, StatementSumsRule, Switch,
 };
 
 /// Events of a load in a second of the server's CPU time.
@@ -87,7 +87,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// With the instruments that any of the loads has events of.
-    pub(crate) fn new(provider: Provider, loads: &[&Load]) -> Server {
+    pub(crate) fn new(provider: PricedProvider, loads: &[&Load]) -> Server {
         let mut names: Vec<&String> = loads.iter().flat_map(|load| load.events.keys()).collect();
         names.sort();
         names.dedup();
@@ -95,7 +95,7 @@ impl Server {
             let kind = Kind::of(name).expect("it is there");
             let levels = match (kind.is_timed(), provider) {
                 (false, _) => vec![Level::Off, Level::Counts],
-                (true, Provider::Tare) => {
+                (true, PricedProvider::Tare) => {
                     vec![Level::Off, Level::Counts, Level::Sums, Level::Lean, Level::Exact]
                 }
                 (true, _) => vec![Level::Off, Level::Counts, Level::Sums],
@@ -103,9 +103,9 @@ impl Server {
             switch(name, Switched::Instrument(kind), levels)
         };
         let mut board: Vec<Switch> = names.into_iter().map(instrument).collect();
-        if provider != Provider::Tare {
+        if provider != PricedProvider::Tare {
             let levels = vec![Level::Sums, Level::Current, Level::History, Level::Exact];
-            board.extend(Family::ALL.map(|family| {
+            board.extend(HistoryFamily::ALL.map(|family| {
                 switch(&format!("events_{}_%", family.name()), Switched::Recording(family), levels.clone())
             }));
         }
@@ -113,17 +113,17 @@ impl Server {
     }
 
     pub(crate) fn governor(&self, budget: f64) -> Governor {
-        self.governor_of(Rules { budget, budget_p95: None, statements: Statements::ByWorth })
+        self.governor_of(GovernorRules { budget, budget_p95: None, statements: StatementSumsRule::ByWorth })
     }
 
-    pub(crate) fn governor_of(&self, rules: Rules) -> Governor {
+    pub(crate) fn governor_of(&self, rules: GovernorRules) -> Governor {
         Governor::new(rules, self.prices.clone())
     }
 
     /// What the server tells when each connection has used so many seconds for a load, in five seconds.
-    pub(crate) fn look_at(&mut self, connections: &[(f64, &Load)]) -> Look {
+    pub(crate) fn look_at(&mut self, connections: &[(f64, &Load)]) -> GovernorSample {
         self.now += Duration::from_secs(5);
-        let mut look = Look { now: self.now, ..Look::default() };
+        let mut look = GovernorSample { now: self.now, ..GovernorSample::default() };
         for (seconds, load) in connections {
             let on = load.events.iter().filter(|(name, _)| self.level(name) > Level::Off);
             let events: Vec<(String, f64)> =
@@ -140,9 +140,10 @@ impl Server {
     }
 
     /// What the server tells after some seconds, each of one of the loads.
-    pub(crate) fn look(&mut self, seconds: &[&Load]) -> Look {
+    pub(crate) fn look(&mut self, seconds: &[&Load]) -> GovernorSample {
         self.now += Duration::from_secs(seconds.len() as u64);
-        let mut look = Look { now: self.now, cpu: seconds.len() as f64 * 1e9, ..Look::default() };
+        let mut look =
+            GovernorSample { now: self.now, cpu: seconds.len() as f64 * 1e9, ..GovernorSample::default() };
         for load in seconds {
             look.statements += load.statements;
             for (name, count) in &load.events {
@@ -179,7 +180,7 @@ impl Server {
         self.decide(governor, &look)
     }
 
-    pub(crate) fn decide(&mut self, governor: &mut Governor, look: &Look) -> Decision {
+    pub(crate) fn decide(&mut self, governor: &mut Governor, look: &GovernorSample) -> Decision {
         let decision = governor.look(&self.board, look);
         for it in &decision.moves {
             let switch = self.board.iter_mut().find(|switch| switch.name == it.switch).expect("it is there");
@@ -192,11 +193,11 @@ impl Server {
 }
 
 /// What decisions are held against: prices that do not change with what was measured last.
-fn prices(provider: Provider) -> Prices {
+fn prices(provider: PricedProvider) -> Prices {
     let text = match provider {
-        Provider::Tare => include_str!("../prices/tare.toml"),
-        Provider::MariaDb => include_str!("../prices/mariadb.toml"),
-        Provider::MySql => include_str!("../prices/mysql.toml"),
+        PricedProvider::Tare => include_str!("../prices/tare.toml"),
+        PricedProvider::MariaDb => include_str!("../prices/mariadb.toml"),
+        PricedProvider::MySql => include_str!("../prices/mysql.toml"),
     };
     Prices::read(text).expect("it is there")
 }

@@ -18,11 +18,11 @@ use crate::Engine;
 use crate::count::peak;
 use crate::count::session::EndedSessions;
 use crate::layout::balance::{MemoryCell, Peaks};
-use crate::layout::bank::{Sums, with_cell};
-use crate::layout::cell::{Cell, Family, Viewer};
+use crate::layout::bank::{SharedBank, with_cell};
+use crate::layout::cell::{Cell, SummaryFamily, Viewer};
 use crate::layout::error::ErrorCell;
 use crate::layout::histograms;
-use crate::memory::arena::{Offset, View};
+use crate::memory::arena::{ArenaView, Offset};
 use crate::memory::index::{Inserted, NameIndex};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
@@ -64,9 +64,9 @@ pub(crate) struct Party {
     /// Newest thread of an account, the head of the list in [`Engine::members`].
     latest: AtomicU32,
     /// What closed connections did, except for errors.
-    pub(crate) sums: Sums,
+    pub(crate) sums: SharedBank,
     /// The errors of closed connections.
-    errors: Sums,
+    errors: SharedBank,
     /// The host's counters of ended sessions.
     pub(crate) sessions: EndedSessions,
     /// Places of the user and the host of an account.
@@ -77,9 +77,9 @@ pub(crate) struct Party {
     name: [AtomicU64; PARTY_WORDS],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
-unsafe impl View for Party {}
+unsafe impl ArenaView for Party {}
 
 impl Party {
     /// Returns the name of a user or host; `None` stands for SQL NULL.
@@ -89,8 +89,8 @@ impl Party {
     }
 
     /// Returns what its closed connections did, of one family.
-    pub(crate) fn sums(&self, family: Family) -> &Sums {
-        if family == Family::Errors { &self.errors } else { &self.sums }
+    pub(crate) fn sums(&self, family: SummaryFamily) -> &SharedBank {
+        if family == SummaryFamily::Errors { &self.errors } else { &self.sums }
     }
 
     /// Counts a connection that ended and whose marks of memory are to be noted. Returns the number of such
@@ -112,10 +112,10 @@ impl Party {
         )
     }
 
-    fn key<'a>(&self, kind: usize, name: &'a mut [u8; PARTY_WORDS * 8]) -> Key<'a> {
+    fn key<'a>(&self, kind: usize, name: &'a mut [u8; PARTY_WORDS * 8]) -> PartyKey<'a> {
         match kind {
-            ACCOUNT => Key::Pair(self.user.load(Relaxed), self.host.load(Relaxed)),
-            _ => Key::Name(text::copy(&self.name, self.name_len.load(Relaxed) as usize, name)),
+            ACCOUNT => PartyKey::Pair(self.user.load(Relaxed), self.host.load(Relaxed)),
+            _ => PartyKey::Name(text::copy(&self.name, self.name_len.load(Relaxed) as usize, name)),
         }
     }
 }
@@ -165,16 +165,16 @@ impl Parties {
 
 /// The identity of a party within its kind.
 #[derive(Clone, Copy)]
-enum Key<'a> {
+enum PartyKey<'a> {
     Name(&'a [u8]),
     Pair(Offset, Offset),
 }
 
-impl Key<'_> {
+impl PartyKey<'_> {
     fn hash(self, kind: usize) -> u64 {
         match self {
-            Key::Name(name) => text::hash(kind as u64, name),
-            Key::Pair(user, host) => {
+            PartyKey::Name(name) => text::hash(kind as u64, name),
+            PartyKey::Pair(user, host) => {
                 text::hash(kind as u64, &(u64::from(user) << 32 | u64::from(host)).to_le_bytes())
             }
         }
@@ -182,8 +182,10 @@ impl Key<'_> {
 
     fn is(self, party: &Party) -> bool {
         match self {
-            Key::Name(name) => party.is_named(name),
-            Key::Pair(user, host) => (party.user.load(Relaxed), party.host.load(Relaxed)) == (user, host),
+            PartyKey::Name(name) => party.is_named(name),
+            PartyKey::Pair(user, host) => {
+                (party.user.load(Relaxed), party.host.load(Relaxed)) == (user, host)
+            }
         }
     }
 }
@@ -340,11 +342,10 @@ impl Engine {
     #[inline(never)]
     fn find_parties_by_name(&self, user: &[u8], host: &[u8]) -> [Option<&'static Party>; 3] {
         let [user, host] =
-            [(USER, user), (HOST, host)].map(|(kind, name)| self.find_party(kind, Key::Name(name)));
+            [(USER, user), (HOST, host)].map(|(kind, name)| self.find_party(kind, PartyKey::Name(name)));
         let account = match (user, host) {
-            (Some(user), Some(host)) => {
-                self.find_party(ACCOUNT, Key::Pair(self.arena.offset_of(user), self.arena.offset_of(host)))
-            }
+            (Some(user), Some(host)) => self
+                .find_party(ACCOUNT, PartyKey::Pair(self.arena.offset_of(user), self.arena.offset_of(host))),
             _ => {
                 self.losses.count(Lost::Accounts);
                 None
@@ -354,11 +355,11 @@ impl Engine {
     }
 
     /// Finds or creates a party; callers hold the lock. `None`: there is no slot, and the loss is counted.
-    fn find_party(&self, kind: usize, key: Key<'_>) -> Option<&'static Party> {
+    fn find_party(&self, kind: usize, key: PartyKey<'_>) -> Option<&'static Party> {
         let (pool, lost) = KINDS[kind];
         let key = match key {
-            Key::Name(name) => Key::Name(&name[..name.len().min(PARTY_WORDS * 8)]),
-            pair @ Key::Pair(..) => pair,
+            PartyKey::Name(name) => PartyKey::Name(&name[..name.len().min(PARTY_WORDS * 8)]),
+            pair @ PartyKey::Pair(..) => pair,
         };
         let hash = key.hash(kind);
         let is = |offset: Offset| key.is(self.arena.at(offset));
@@ -389,10 +390,10 @@ impl Engine {
         Some(party)
     }
 
-    fn fill_party(&self, party: &Party, key: Key<'_>) {
+    fn fill_party(&self, party: &Party, key: PartyKey<'_>) {
         match key {
-            Key::Name(name) => party.name_len.store(text::write(&party.name, name) as u32, Relaxed),
-            Key::Pair(user, host) => {
+            PartyKey::Name(name) => party.name_len.store(text::write(&party.name, name) as u32, Relaxed),
+            PartyKey::Pair(user, host) => {
                 party.user.store(user, Relaxed);
                 party.host.store(host, Relaxed);
             }
@@ -415,7 +416,7 @@ impl Engine {
 impl Engine {
     /// Empties a family's sums for these viewers, and moves their contents to the parties that still count
     /// them.
-    pub(crate) fn reset_sums(&self, family: Family, viewers: &[Viewer]) {
+    pub(crate) fn reset_sums(&self, family: SummaryFamily, viewers: &[Viewer]) {
         let resets = |viewer| viewers.contains(&viewer);
         let _one_at_a_time = lock(&self.parties.lock);
         if resets(Viewer::Account) {
@@ -435,10 +436,10 @@ impl Engine {
         }
     }
 
-    fn drain_sums(&self, sums: &Sums, family: Family, into: [Option<&Sums>; 2]) {
+    fn drain_sums(&self, sums: &SharedBank, family: SummaryFamily, into: [Option<&SharedBank>; 2]) {
         sums.each(&self.arena, |class, cell| {
             let kind = self.kind_in(family, class);
-            if Family::of(kind) == family {
+            if SummaryFamily::of(kind) == family {
                 with_cell!(kind, C => {
                     let into = into.map(|to| self.sum_cell::<C>(to?, class));
                     let cell = self.arena.at::<C>(cell);
@@ -456,12 +457,12 @@ impl Engine {
     /// which: accounts, or users or hosts together with the accounts.
     pub(crate) fn reset_connections(&self, grouping: Grouping) {
         for family in [
-            Family::Waits,
-            Family::Stages,
-            Family::Statements,
-            Family::Transactions,
-            Family::Memory,
-            Family::Errors,
+            SummaryFamily::Waits,
+            SummaryFamily::Stages,
+            SummaryFamily::Statements,
+            SummaryFamily::Transactions,
+            SummaryFamily::Memory,
+            SummaryFamily::Errors,
         ] {
             self.reset_summary(family, grouping);
         }

@@ -5,7 +5,7 @@
 
 use crate::Engine;
 use crate::layout::balance::MemoryCell;
-use crate::layout::cell::Family;
+use crate::layout::cell::SummaryFamily;
 use crate::setup::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::setup::instrument::{ENABLED, MEMORY, SERVER_WIDE};
 use crate::snapshot::{ClassId, Consumer};
@@ -31,7 +31,7 @@ impl Engine {
         {
             let mask = thread.mask();
             if mask & ATTRIBUTED != 0 {
-                if let Some(cell) = self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory) {
+                if let Some(cell) = self.cell::<MemoryCell>(thread, BANK_OWN, class, SummaryFamily::Memory) {
                     cell.alloc(bytes);
                 }
                 if SESSIONS {
@@ -167,7 +167,7 @@ impl Engine {
         }
         let thread = current().filter(|thread| thread.mask() & ATTRIBUTED != 0)?;
         let base = self.arena.base();
-        let place = self.usual_cell(base, thread, class, Family::Memory)?;
+        let place = self.usual_cell(base, thread, class, SummaryFamily::Memory)?;
         Some((thread, base.at(place)))
     }
 
@@ -183,6 +183,6 @@ impl Engine {
         if !self.consumer(Consumer::ThreadInstrumentation) {
             return None;
         }
-        Some((thread, self.cell(thread, BANK_OWN, class, Family::Memory)?))
+        Some((thread, self.cell(thread, BANK_OWN, class, SummaryFamily::Memory)?))
     }
 }

@@ -18,11 +18,11 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::digest_key::{DigestTokens, Hashed, Key};
+use crate::count::digest_key::{DigestKey, DigestTokens, Hashed};
 use crate::count::digest_table::DigestSlot;
 use crate::count::sample::SampleCandidate;
-use crate::layout::cell::{Cell as _, Family, StatementCell};
-use crate::memory::arena::{Arena, LINE, Offset, Own, Use, View, WORDS};
+use crate::layout::cell::{Cell as _, StatementCell, SummaryFamily};
+use crate::memory::arena::{Arena, ArenaView, BlockUse, LINE, Offset, Own, WORDS};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
 use crate::thread::{DIGEST_ENTRIES, Thread};
@@ -44,9 +44,9 @@ pub(crate) struct DigestCell {
     _rest: [AtomicU64; 2],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
-unsafe impl View for DigestCell {}
+unsafe impl ArenaView for DigestCell {}
 const _: () = assert!(size_of::<DigestCell>().is_multiple_of(LINE));
 const _: () = assert!(offset_of!(DigestCell, cell) + offset_of!(StatementCell, counters) == 9 * 8);
 
@@ -98,9 +98,9 @@ pub(crate) struct DigestMap {
     entries: [[AtomicU64; 2]; MAP_SIZE],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, exactly a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, exactly a block.
 #[allow(unsafe_code)]
-unsafe impl View for DigestMap {}
+unsafe impl ArenaView for DigestMap {}
 const _: () = assert!(size_of::<DigestMap>() == WORDS * 8);
 
 impl DigestMap {
@@ -128,15 +128,20 @@ impl Engine {
         if tokens.bytes.is_empty() {
             return None;
         }
-        let key = Key::of(tokens, self.digest_size.load(Relaxed) as usize, schema);
+        let key = DigestKey::of(tokens, self.digest_size.load(Relaxed) as usize, schema);
         let cell = self.digest_cell(thread, key, now)?;
         cell.last_seen.store(now, Relaxed);
         Some(cell)
     }
 
     #[inline]
-    fn digest_cell(&self, thread: &'static Thread, key: Key<'_>, now: u64) -> Option<&'static DigestCell> {
-        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+    fn digest_cell(
+        &self,
+        thread: &'static Thread,
+        key: DigestKey<'_>,
+        now: u64,
+    ) -> Option<&'static DigestCell> {
+        let epoch = self.epochs[SummaryFamily::Digests as usize].load(Relaxed);
         let last = thread.last_digest.own();
         if last == 0 || thread.digest_epoch.own() != epoch {
             return self.find_digest_cell(thread, &Hashed::of(key), now);
@@ -185,7 +190,7 @@ impl Engine {
         key: &Hashed<'_>,
         now: u64,
     ) -> Option<&'static DigestCell> {
-        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        let epoch = self.epochs[SummaryFamily::Digests as usize].load(Relaxed);
         if thread.digest_map.load(Relaxed) == 0 || thread.digest_epoch.load(Relaxed) != epoch {
             self.begin_digests(thread, epoch)?;
         }
@@ -232,7 +237,7 @@ impl Engine {
             return None;
         }
         if thread.digest_map.load(Relaxed) == 0 {
-            let Some(block) = self.arena.take(Use::DigestMap, 0) else {
+            let Some(block) = self.arena.take(BlockUse::DigestMap, 0) else {
                 self.losses.count(Lost::Digests);
                 return None;
             };
@@ -374,7 +379,7 @@ impl Engine {
         if thread.digest_map.load(Relaxed) == 0 {
             return;
         }
-        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        let epoch = self.epochs[SummaryFamily::Digests as usize].load(Relaxed);
         let current = thread.digest_epoch.load(Relaxed) == epoch;
         self.catch_up(thread);
         self.folds.begin();
@@ -391,7 +396,8 @@ impl Engine {
     pub(super) fn fold_seen_digests(&self, thread: &Thread) {
         let map = thread.digest_map.own();
         // A map from before TRUNCATE is emptied when a thread uses it.
-        if map == 0 || thread.digest_epoch.own() != self.epochs[Family::Digests as usize].load(Relaxed) {
+        if map == 0 || thread.digest_epoch.own() != self.epochs[SummaryFamily::Digests as usize].load(Relaxed)
+        {
             return;
         }
         let map: &DigestMap = self.arena.at(map);
@@ -492,7 +498,7 @@ impl Engine {
 
     /// Removes all digests for TRUNCATE. Threads notice by the epoch.
     pub(crate) fn reset_digests(&self) {
-        let epoch = &self.epochs[Family::Digests as usize];
+        let epoch = &self.epochs[SummaryFamily::Digests as usize];
         epoch.fetch_add(1, AcqRel);
         // A thread that adds to a digest is done in a moment, unless it has lost its processor.
         for _ in 0..PATIENCE {
@@ -523,7 +529,7 @@ mod tests {
     fn keys(schema: &[AtomicU64]) -> [Hashed<'_>; 5] {
         let key = |tokens, schema_len| Hashed {
             hash: 42 << 32,
-            key: Key { tokens, whole: [0; 2], charset: 33, cut: false, schema, schema_len },
+            key: DigestKey { tokens, whole: [0; 2], charset: 33, cut: false, schema, schema_len },
         };
         [
             key(b"select ?", 0),

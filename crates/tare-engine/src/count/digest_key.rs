@@ -34,7 +34,7 @@ fn hash_of(tokens: &DigestTokens<'_>) -> [u64; 2] {
 
 /// The identity of a digest: its tokens and the current schema.
 #[derive(Clone, Copy)]
-pub(crate) struct Key<'a> {
+pub(crate) struct DigestKey<'a> {
     pub(crate) tokens: &'a [u8],
     /// The hash of all tokens if not all are kept, otherwise zeros.
     pub(crate) whole: [u64; 2],
@@ -44,20 +44,20 @@ pub(crate) struct Key<'a> {
     pub(crate) schema_len: usize,
 }
 
-impl<'a> Key<'a> {
+impl<'a> DigestKey<'a> {
     /// Returns the key of a statement in this schema, keeping `size` bytes of its tokens.
     #[inline(always)]
     pub(crate) fn of(
         tokens: &DigestTokens<'a>,
         size: usize,
         (schema, schema_len): (&'a [AtomicU64], usize),
-    ) -> Key<'a> {
+    ) -> DigestKey<'a> {
         let (bytes, whole) = match tokens.bytes.get(..size) {
             Some(kept) if tokens.bytes.len() > size => (kept, hash_of(tokens)),
             _ => (tokens.bytes, [0; 2]),
         };
         let cut = tokens.cut || bytes.len() < tokens.bytes.len();
-        Key { tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len }
+        DigestKey { tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len }
     }
 
     /// Returns whether the slot holds this digest. Valid only if the slot has an owner and does not change
@@ -75,19 +75,19 @@ impl<'a> Key<'a> {
 /// A key and its hash.
 pub(crate) struct Hashed<'a> {
     pub(crate) hash: u64,
-    pub(crate) key: Key<'a>,
+    pub(crate) key: DigestKey<'a>,
 }
 
 impl<'a> std::ops::Deref for Hashed<'a> {
-    type Target = Key<'a>;
-    fn deref(&self) -> &Key<'a> {
+    type Target = DigestKey<'a>;
+    fn deref(&self) -> &DigestKey<'a> {
         &self.key
     }
 }
 
 impl<'a> Hashed<'a> {
     #[inline(always)]
-    pub(crate) fn of(key: Key<'a>) -> Hashed<'a> {
+    pub(crate) fn of(key: DigestKey<'a>) -> Hashed<'a> {
         let mut hash = text::hash(key.whole[0] ^ key.schema_len as u64, key.tokens);
         for word in key.schema.iter().take(text::words(key.schema_len)) {
             hash = (hash.rotate_left(5) ^ word.own()).wrapping_mul(0x9E37_79B9_7F4A_7C15);

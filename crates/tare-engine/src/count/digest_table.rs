@@ -20,7 +20,7 @@ use crate::layout::cell::{Counts, Plain};
 use crate::layout::counters::{PlainCounters, StatementSums};
 use crate::layout::histograms;
 use crate::layout::statement::NAME_WORDS;
-use crate::memory::arena::{Arena, Offset, Table, View};
+use crate::memory::arena::{Arena, ArenaView, Offset, Table};
 use crate::memory::index::NameIndex;
 use crate::memory::pool::{Pool, Pools, SlotHead};
 use crate::memory::queue::NumberQueue;
@@ -135,9 +135,9 @@ pub(crate) struct DigestSlot {
     pub(crate) tokens: [AtomicU64; MAX_DIGEST / 8],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
-unsafe impl View for DigestSlot {}
+unsafe impl ArenaView for DigestSlot {}
 
 impl DigestSlot {
     /// Returns the position in the table. The row without a digest has one beyond the table.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Engine;
 use crate::clock::ticks;
 use crate::layout::bank::{MAP_ENTRIES, MAPS};
-use crate::layout::cell::{Cell, Family};
+use crate::layout::cell::{Cell, SummaryFamily};
 use crate::layout::error::{ErrorCell, PlainError};
 use crate::setup::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::snapshot::{ClassId, Kind, KnownError};
@@ -107,7 +107,7 @@ impl Engine {
 
     /// Returns the thread's cell of an error, created if necessary. `None`: there is no memory left.
     fn error_cell(&self, thread: &'static Thread, class: ClassId) -> Option<&'static ErrorCell> {
-        let family = Family::Errors;
+        let family = SummaryFamily::Errors;
         match thread.errors.cell::<ErrorCell>(&self.arena, class) {
             Some(cell) if cell.head().epoch.load(Relaxed) == self.epochs[family as usize].load(Relaxed) => {
                 Some(cell)

@@ -11,8 +11,8 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
-use crate::layout::bank::{Sums, with_cell};
-use crate::layout::cell::{Cell, Family, RETIRED, Viewer};
+use crate::layout::bank::{SharedBank, with_cell};
+use crate::layout::cell::{Cell, RETIRED, SummaryFamily, Viewer};
 use crate::layout::cell_list::ListedCell;
 use crate::layout::error::ErrorCell;
 use crate::layout::histograms;
@@ -24,21 +24,21 @@ use crate::thread::{BANK_ERRORS, BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, 
 impl Engine {
     /// Returns whether a cell begun in epoch `then` still counts for `viewer`.
     #[inline]
-    pub(crate) fn counts_for(&self, family: Family, viewer: Viewer, then: u32) -> bool {
+    pub(crate) fn counts_for(&self, family: SummaryFamily, viewer: Viewer, then: u32) -> bool {
         let reset = self.resets[family as usize][viewer as usize].load(Acquire);
         // Epochs rise by one; the difference is correct even after they wrap around.
         then.wrapping_sub(reset).cast_signed() >= 0
     }
 
     /// Returns the sums over everything that has ended.
-    pub(crate) fn ended_sums(&self, family: Family) -> &Sums {
-        if family == Family::Errors { &self.ended_errors } else { &self.ended }
+    pub(crate) fn ended_sums(&self, family: SummaryFamily) -> &SharedBank {
+        if family == SummaryFamily::Errors { &self.ended_errors } else { &self.ended }
     }
 
     /// Returns the kind that a cell's number stands for: that of an instrument, or `Error` in the sums of
     /// errors.
-    pub(crate) fn kind_in(&self, family: Family, class: ClassId) -> Kind {
-        if family == Family::Errors { Kind::Error } else { self.registry.kind(class) }
+    pub(crate) fn kind_in(&self, family: SummaryFamily, class: ClassId) -> Kind {
+        if family == SummaryFamily::Errors { Kind::Error } else { self.registry.kind(class) }
     }
 
     /// Returns the sums above one of a thread's banks, for those viewers for whom `counts` is true.
@@ -46,9 +46,9 @@ impl Engine {
         &self,
         thread: &Thread,
         bank: usize,
-        family: Family,
+        family: SummaryFamily,
         counts: impl Fn(Viewer) -> bool,
-    ) -> [Option<&Sums>; 3] {
+    ) -> [Option<&SharedBank>; 3] {
         let of = |kind, viewer| {
             let counts = bank != BANK_UNATTRIBUTED && counts(viewer);
             self.party(thread, kind).filter(|_| counts).map(|party| party.sums(family))
@@ -66,7 +66,7 @@ impl Engine {
         thread: &Thread,
         bank: usize,
         class: ClassId,
-        family: Family,
+        family: SummaryFamily,
         counts: impl Fn(Viewer) -> bool,
     ) -> [Option<&'static C>; 3] {
         self.above(thread, bank, family, counts).map(|sums| self.sum_cell(sums?, class))
@@ -74,7 +74,7 @@ impl Engine {
 
     /// Returns the cell of `class`, created if necessary. A party's sums leave part of the memory to
     /// connections.
-    pub(crate) fn sum_cell<C: Cell>(&self, sums: &Sums, class: ClassId) -> Option<&'static C> {
+    pub(crate) fn sum_cell<C: Cell>(&self, sums: &SharedBank, class: ClassId) -> Option<&'static C> {
         // `peek`, since another thread may have created it.
         if let Some(cell) = sums.bank.peek(&self.arena, class) {
             return Some(cell);
@@ -138,7 +138,7 @@ impl Engine {
     #[inline(never)]
     fn fold_ended<C: Cell>(&self, thread: &Thread, bank: usize, known: Option<&Party>, listed: &ListedCell) {
         let (cell, class, family): (&C, _, _) =
-            (self.arena.at(listed.cell()), listed.class(), Family::of(listed.kind()));
+            (self.arena.at(listed.cell()), listed.class(), SummaryFamily::of(listed.kind()));
         histograms::end_counting(&self.arena, cell);
         if cell.is_untouched() {
             if cell.holds_vain_time() {
@@ -147,7 +147,7 @@ impl Engine {
             return;
         }
         let is_of_today = cell.head().epoch.own() == self.epochs[family as usize].load(Relaxed);
-        let of = |place: &AtomicU32, sums: &Sums| match place.own() {
+        let of = |place: &AtomicU32, sums: &SharedBank| match place.own() {
             0 => self.known_sum_cell::<C>(place, sums, class),
             place => Some(self.arena.at(place)),
         };
@@ -177,7 +177,7 @@ impl Engine {
     pub(super) fn known_sum_cell<C: Cell>(
         &self,
         known: &AtomicU32,
-        sums: &Sums,
+        sums: &SharedBank,
         class: ClassId,
     ) -> Option<&'static C> {
         let found = self.sum_cell::<C>(sums, class)?;
@@ -194,11 +194,11 @@ impl Engine {
         bank: usize,
         cell: &C,
         class: ClassId,
-        family: Family,
+        family: SummaryFamily,
     ) -> [Option<&'static C>; 3] {
         let then = cell.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
-        if family != Family::Memory {
+        if family != SummaryFamily::Memory {
             return self.cells_above(thread, bank, class, family, counts);
         }
         // Memory in use goes on counting, whatever has been reset.
@@ -222,7 +222,7 @@ impl Engine {
         thread: &'static Thread,
         bank: usize,
         class: ClassId,
-        family: Family,
+        family: SummaryFamily,
         cell: &'static C,
     ) -> Option<&'static C> {
         let then = cell.head().epoch.load(Relaxed);
@@ -256,7 +256,7 @@ impl Engine {
         &self,
         thread: &'static Thread,
         class: ClassId,
-        family: Family,
+        family: SummaryFamily,
     ) -> Option<&'static C> {
         match thread.banks[BANK_THREAD_ONLY].cell::<C>(&self.arena, class) {
             Some(kept) => {
@@ -267,7 +267,7 @@ impl Engine {
         }
     }
 
-    fn renew_kept<C: Cell>(&self, thread: &Thread, class: ClassId, family: Family, kept: &C) {
+    fn renew_kept<C: Cell>(&self, thread: &Thread, class: ClassId, family: SummaryFamily, kept: &C) {
         let then = kept.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         if !counts(Viewer::Thread) {
@@ -283,11 +283,13 @@ impl Engine {
         for bank in [BANK_OWN, BANK_THREAD_ONLY] {
             for cell in thread.cells(self, bank) {
                 let kind = self.registry.kind(cell.class());
-                with_cell!(kind, C => self.fold_stale_cell::<C>(thread, bank, cell, Family::of(kind)));
+                with_cell!(kind, C => self.fold_stale_cell::<C>(thread, bank, cell, SummaryFamily::of(kind)));
             }
         }
         let errors = thread.cells(self, BANK_ERRORS);
-        errors.for_each(|cell| self.fold_stale_cell::<ErrorCell>(thread, BANK_OWN, cell, Family::Errors));
+        errors.for_each(|cell| {
+            self.fold_stale_cell::<ErrorCell>(thread, BANK_OWN, cell, SummaryFamily::Errors)
+        });
     }
 
     fn fold_stale_cell<C: Cell>(
@@ -295,7 +297,7 @@ impl Engine {
         thread: &'static Thread,
         bank: usize,
         listed: &ListedCell,
-        family: Family,
+        family: SummaryFamily,
     ) {
         let (cell, class): (&C, _) = (self.arena.at(listed.cell()), listed.class());
         if cell.head().epoch.load(Relaxed) == self.epochs[family as usize].load(Relaxed) {

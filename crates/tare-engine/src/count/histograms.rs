@@ -15,7 +15,7 @@ use crate::layout::histograms::{
     CARRIED, CARRY, CellEvents, FULL, HistogramPiece, UNTIMED, UNTIMED_FIRST, UntimedPiece, WIDE, WIDE_WIDTH,
     WIDTH, Wide, WidePiece, count_in_piece, each, piece_of, untimed, untimed_events, wide,
 };
-use crate::memory::arena::{Offset, Own, View};
+use crate::memory::arena::{ArenaView, Offset, Own};
 use crate::memory::lost::Lost;
 use crate::thread::Thread;
 use crate::thread::choice::NOW;
@@ -239,7 +239,7 @@ impl Engine {
         self.arena.get(place)
     }
 
-    fn cut_histogram<T: View>(&self) -> Option<Offset> {
+    fn cut_histogram<T: ArenaView>(&self) -> Option<Offset> {
         if self.arena.is_scarce() {
             return None;
         }

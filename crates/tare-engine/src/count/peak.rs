@@ -19,10 +19,10 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::layout::balance::{MemoryCell, Peaks, Span, Spans};
-use crate::layout::bank::Sums;
-use crate::layout::cell::{Cell, Family, Viewer};
+use crate::layout::bank::SharedBank;
+use crate::layout::cell::{Cell, SummaryFamily, Viewer};
 use crate::layout::cell_list::ListedCell;
-use crate::memory::arena::{Own, Use, WORDS};
+use crate::memory::arena::{BlockUse, Own, WORDS};
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
@@ -35,7 +35,7 @@ pub(crate) type ThreadMemory = (&'static Thread, u64);
 
 /// A sum and its parts.
 pub(crate) struct Branch<'a> {
-    sums: &'a Sums,
+    sums: &'a SharedBank,
     /// The sums it consists of, with the generations in which they were found: of a user or host its
     /// accounts, of all the hosts.
     parts: Vec<(&'static Party, u32, Branch<'static>)>,
@@ -84,7 +84,7 @@ impl Engine {
                 && (kind == ACCOUNT || thread.parties[ACCOUNT].load(Relaxed) == 0)
         };
         let threads = threads.iter().copied().filter(is_own).collect();
-        Branch { sums: party.sums(Family::Memory), parts, threads, in_parts: Vec::new() }
+        Branch { sums: party.sums(SummaryFamily::Memory), parts, threads, in_parts: Vec::new() }
     }
 
     fn part(
@@ -122,7 +122,7 @@ impl Engine {
         let Some(cell) = thread.banks[BANK_OWN].peek::<MemoryCell>(&self.arena, class) else {
             return Spans::default();
         };
-        match self.counts_for(Family::Memory, Viewer::Thread, cell.head.epoch.load(Relaxed)) {
+        match self.counts_for(SummaryFamily::Memory, Viewer::Thread, cell.head.epoch.load(Relaxed)) {
             true => cell.spans(),
             false => cell.flat_spans(),
         }
@@ -133,7 +133,7 @@ impl Engine {
     fn is_found(&self, thread: &Thread, id: u64) -> bool {
         std::sync::atomic::fence(Acquire);
         let block = self.arena.offset_of(thread) / WORDS as u32;
-        self.arena.used(block) == Use::Thread as u8
+        self.arena.used(block) == BlockUse::Thread as u8
             && thread.alive.load(Acquire) != 0
             && thread.thread_id.load(Relaxed) == id
     }
@@ -174,7 +174,7 @@ impl Engine {
         let class = listed.class();
         let own: &MemoryCell = match listed.account.own() {
             0 => {
-                let sums = account.sums(Family::Memory);
+                let sums = account.sums(SummaryFamily::Memory);
                 let Some(made) = self.known_sum_cell(&listed.account, sums, class) else { return };
                 made
             }
@@ -204,7 +204,7 @@ impl Engine {
                 if let Some(ended) = of_account.filter(|ended| *ended > 1) {
                     let found = || self.members(account).map(as_found).collect::<Vec<_>>();
                     let branch = || self.branch(ACCOUNT, account, &found());
-                    self.note_ended(account.sums(Family::Memory), thread, ended, branch);
+                    self.note_ended(account.sums(SummaryFamily::Memory), thread, ended, branch);
                 }
             }
             None => {
@@ -213,7 +213,7 @@ impl Engine {
                         && let Some(ended) = party.ended_unnoted()
                     {
                         let branch = || self.branch(kind, party, &self.found_threads());
-                        self.note_ended(party.sums(Family::Memory), thread, ended, branch);
+                        self.note_ended(party.sums(SummaryFamily::Memory), thread, ended, branch);
                     }
                 }
             }
@@ -227,7 +227,13 @@ impl Engine {
 
     /// Notes the spans of the classes that a thread has left in a sum or, if others ended before it, of all
     /// classes there.
-    fn note_ended<'a>(&'a self, sums: &Sums, thread: &Thread, ended: u32, branch: impl Fn() -> Branch<'a>) {
+    fn note_ended<'a>(
+        &'a self,
+        sums: &SharedBank,
+        thread: &Thread,
+        ended: u32,
+        branch: impl Fn() -> Branch<'a>,
+    ) {
         let mut found = None;
         let mut note = |class| {
             if self.registry.kind(class) == Kind::Memory {

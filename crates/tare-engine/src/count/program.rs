@@ -10,9 +10,9 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::layout::cell::Family;
+use crate::layout::cell::SummaryFamily;
 use crate::layout::program::{Program, ProgramCounts};
-use crate::memory::arena::{Offset, Own, View};
+use crate::memory::arena::{ArenaView, Offset, Own};
 use crate::memory::pool::{Pool, USED, held};
 use crate::thread::{Thread, current};
 
@@ -36,9 +36,9 @@ struct ProgramCells {
     cells: [ProgramCell; CELLS],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
-unsafe impl View for ProgramCells {}
+unsafe impl ArenaView for ProgramCells {}
 
 impl ProgramCells {
     /// Returns the cell for a program.
@@ -61,7 +61,7 @@ impl Engine {
         // nobody reads.
         let is = cell.program.own() == offset
             && cell.generation.own() == program.head.generation()
-            && cell.epoch.own() == self.epochs[Family::Programs as usize].load(Relaxed);
+            && cell.epoch.own() == self.epochs[SummaryFamily::Programs as usize].load(Relaxed);
         if is { Some(cell) } else { self.assign_program_cell(thread, offset) }
     }
 
@@ -84,7 +84,7 @@ impl Engine {
         self.fold_program(cell);
         cell.program.store(offset, Relaxed);
         cell.generation.store(generation, Relaxed);
-        cell.epoch.store(self.epochs[Family::Programs as usize].load(Relaxed), Relaxed);
+        cell.epoch.store(self.epochs[SummaryFamily::Programs as usize].load(Relaxed), Relaxed);
         self.folds.end();
         Some(cell)
     }
@@ -103,7 +103,7 @@ impl Engine {
     /// Returns the program of a cell and its generation. `None`: there is none, or the cell is from before
     /// TRUNCATE.
     pub(crate) fn counted_program(&self, cell: &ProgramCell) -> Option<(Offset, u32)> {
-        let today = self.epochs[Family::Programs as usize].load(Relaxed);
+        let today = self.epochs[SummaryFamily::Programs as usize].load(Relaxed);
         let program = cell.program.load(Relaxed);
         let counts = program != 0 && cell.epoch.load(Relaxed) == today;
         counts.then(|| (program, cell.generation.load(Relaxed)))

@@ -10,7 +10,7 @@ use tare_sync::{Shown, Space, TreiberStack};
 
 use crate::clock::monotonic_ns;
 use crate::layout::statement::OpenStatement;
-use crate::memory::arena::{Arena, Offset, Own, Use, View, WORDS};
+use crate::memory::arena::{Arena, ArenaView, BlockUse, Offset, Own, WORDS};
 use crate::memory::text;
 
 /// The header of a sample, before its text.
@@ -32,9 +32,9 @@ pub(crate) struct SampleHead {
     taken_ns: AtomicU64,
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
-unsafe impl View for SampleHead {}
+unsafe impl ArenaView for SampleHead {}
 
 const HEAD_WORDS: usize = size_of::<SampleHead>() / 8;
 
@@ -139,7 +139,7 @@ impl DigestSamples {
             return Some(free);
         }
         let words = HEAD_WORDS as u32 + self.text_words.load(Relaxed);
-        let take = |_newest| if arena.is_scarce() { None } else { arena.take(Use::Samples, 0) };
+        let take = |_newest| if arena.is_scarce() { None } else { arena.take(BlockUse::Samples, 0) };
         let piece = self.space.cut(words, WORDS as u32, 0, take, |unseen| arena.give(unseen))?;
         Some(piece.block * WORDS as u32 + piece.at)
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::layout::cell::add_shared;
-use crate::memory::arena::View;
+use crate::memory::arena::ArenaView;
 use crate::memory::lost::Lost;
 use crate::setup::instrument::lock;
 use crate::snapshot::Grouping;
@@ -61,9 +61,9 @@ pub struct Session {
 #[repr(transparent)]
 struct SessionSums([AtomicU64; MAX_SESSION_COUNTERS]);
 
-// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
-unsafe impl View for SessionSums {}
+unsafe impl ArenaView for SessionSums {}
 
 /// The place of the sums of a party's ended sessions, in the party's memory; 0: there are none yet.
 #[repr(transparent)]

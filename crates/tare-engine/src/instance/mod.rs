@@ -20,7 +20,7 @@ use std::num::NonZeroU64;
 
 use crate::Engine;
 use crate::layout::cell::Counts;
-use crate::memory::arena::View;
+use crate::memory::arena::ArenaView;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::setup::instrument::{ENABLED, TIMED};
@@ -45,7 +45,7 @@ pub(crate) use table_share::{KEYS_PER_SLOT, KeyNames, ShareSlot};
 impl Engine {
     /// Publishes a filled slot and returns the word that the host keeps. `None`: the slot lies beyond the
     /// reach of weak names and is given back.
-    fn publish<T: View>(&self, pool: Pool, slot: &'static T, lost: Lost) -> Option<NonZeroU64> {
+    fn publish<T: ArenaView>(&self, pool: Pool, slot: &'static T, lost: Lost) -> Option<NonZeroU64> {
         let head: &SlotHead = self.arena.at(self.arena.offset_of(slot));
         head.publish();
         let object = head.object();

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::layout::cell::{Counts, Family};
+use crate::layout::cell::{Counts, SummaryFamily};
 use crate::layout::counters::StatementSums;
 use crate::layout::program::ProgramRef;
 use crate::layout::reference::named;
@@ -82,7 +82,7 @@ impl Engine {
         slot.statement_id.store(statement_id, Relaxed);
         slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
         slot.owner_event.store(event_id, Relaxed);
-        slot.epoch.store(self.epochs[Family::Prepared as usize].load(Relaxed), Relaxed);
+        slot.epoch.store(self.epochs[SummaryFamily::Prepared as usize].load(Relaxed), Relaxed);
         slot.name_len.store(text::write(&slot.name, name) as u32, Relaxed);
         if let Some(program) = program {
             slot.program.store(self.arena.offset_of(program), Relaxed);
@@ -120,7 +120,7 @@ impl Engine {
         if slot.head.state() != USED || slot.head.object() != prepared.object() {
             return;
         }
-        let today = self.epochs[Family::Prepared as usize].load(Relaxed);
+        let today = self.epochs[SummaryFamily::Prepared as usize].load(Relaxed);
         if preparing || slot.epoch.load(Relaxed) != today || slot.leaving.own() != 0 {
             return self.count_prepared_first(slot, preparing, ended);
         }
@@ -162,7 +162,7 @@ impl Engine {
 
     /// Clears what was counted before the last TRUNCATE. Called by the statement's own session only.
     fn renew_prepared(&self, slot: &Prepared) {
-        let now = self.epochs[Family::Prepared as usize].load(Relaxed);
+        let now = self.epochs[SummaryFamily::Prepared as usize].load(Relaxed);
         if slot.epoch.load(Relaxed) != now {
             [&slot.prepare, &slot.reprepare, &slot.execute].into_iter().for_each(Counts::clear);
             slot.counters.clear();

@@ -13,10 +13,10 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::digest::DigestCell;
-use crate::count::digest_key::{DigestTokens, Hashed, Key, MAX_DIGEST};
-use crate::layout::cell::Family;
+use crate::count::digest_key::{DigestKey, DigestTokens, Hashed, MAX_DIGEST};
+use crate::layout::cell::SummaryFamily;
 use crate::layout::statement::NAME_WORDS;
-use crate::memory::arena::{Offset, Own, View};
+use crate::memory::arena::{ArenaView, Offset, Own};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
@@ -41,7 +41,7 @@ pub(crate) struct PreparedDigest {
 
 // SAFETY: consists of atomics only, alignment 8; `Pools::carve` checks that it fits a block.
 #[allow(unsafe_code)]
-unsafe impl View for PreparedDigest {}
+unsafe impl ArenaView for PreparedDigest {}
 
 /// Place where executions are counted. Only the prepared statement's own session uses it, except for
 /// `digest`.
@@ -65,7 +65,7 @@ impl Prepared {
 }
 
 impl PreparedDigest {
-    fn fill(&self, key: &Key<'_>) {
+    fn fill(&self, key: &DigestKey<'_>) {
         for (to, word) in self.whole.iter().zip(key.whole) {
             to.store(word, Relaxed);
         }
@@ -79,8 +79,8 @@ impl PreparedDigest {
     }
 
     /// Returns the key, whose tokens are copied to `room`.
-    fn key<'a>(&'a self, room: &'a mut [u8; MAX_DIGEST]) -> Key<'a> {
-        Key {
+    fn key<'a>(&'a self, room: &'a mut [u8; MAX_DIGEST]) -> DigestKey<'a> {
+        DigestKey {
             tokens: text::copy(&self.tokens, self.tokens_len.own() as usize, room),
             whole: self.whole.each_ref().map(Own::own),
             charset: self.charset.own(),
@@ -107,7 +107,7 @@ impl Engine {
         let Some(digest) = self.pools.take::<PreparedDigest>(&self.arena, Pool::PreparedDigests, 0) else {
             return self.losses.count(Lost::PreparedStatements);
         };
-        digest.fill(&Key::of(tokens, self.digest_size.load(Relaxed) as usize, statement.schema()));
+        digest.fill(&DigestKey::of(tokens, self.digest_size.load(Relaxed) as usize, statement.schema()));
         digest.head.publish();
         slot.place.digest.store(self.arena.offset_of(digest), Release);
     }
@@ -140,7 +140,7 @@ impl Engine {
         now: u64,
     ) -> Option<&'static DigestCell> {
         let place = &prepared.place;
-        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        let epoch = self.epochs[SummaryFamily::Digests as usize].load(Relaxed);
         let known: Offset = place.cell.own();
         if known != 0 && thread.digest_epoch.own() == epoch {
             let cell: &DigestCell = self.arena.at(known);

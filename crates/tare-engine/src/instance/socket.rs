@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Or
 
 use crate::Engine;
 use crate::histogram::Lowest;
-use crate::layout::cell::{Family, IoCell, IoCounts, MISC, READ, SampleWeight, Viewer, WRITE};
+use crate::layout::cell::{IoCell, IoCounts, MISC, READ, SampleWeight, SummaryFamily, Viewer, WRITE};
 use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead, USED};
@@ -63,7 +63,7 @@ impl Engine {
             self.losses.count(Lost::SocketInstances);
             return None;
         };
-        handle.slot.epoch.store(self.epochs[Family::Sockets as usize].load(Relaxed), Relaxed);
+        handle.slot.epoch.store(self.epochs[SummaryFamily::Sockets as usize].load(Relaxed), Relaxed);
         handle.slot.identity.store(handle.address().addr() as u64, Relaxed);
         self.set_socket_info(handle, fd, Some((ip, port)));
         handle.slot.head.publish();
@@ -86,7 +86,7 @@ impl Engine {
 
     /// Calls `f` with all sums of a socket since the last TRUNCATE.
     pub(crate) fn each_io(&self, socket: &SocketSlot, mut f: impl FnMut(&IoCounts)) {
-        if self.counts_for(Family::Sockets, Viewer::Global, socket.epoch.load(Relaxed)) {
+        if self.counts_for(SummaryFamily::Sockets, Viewer::Global, socket.epoch.load(Relaxed)) {
             f(&socket.io);
         }
         f(&socket.others);
@@ -184,7 +184,7 @@ impl Engine {
             let weight = self.weight_on(wait, slot.head.class());
             return slot.others.add_shared(part, taken, bytes, weight);
         }
-        let now = self.epochs[Family::Sockets as usize].load(Relaxed);
+        let now = self.epochs[SummaryFamily::Sockets as usize].load(Relaxed);
         if slot.epoch.load(Relaxed) != now {
             slot.begin_epoch(now);
         }
@@ -216,7 +216,7 @@ impl Engine {
     #[inline(always)]
     pub fn end_socket_wait_fast(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) -> bool {
         let slot = &socket.slot;
-        let now = self.epochs[Family::Sockets as usize].load(Relaxed);
+        let now = self.epochs[SummaryFamily::Sockets as usize].load(Relaxed);
         if slot.thread_id.load(Relaxed) != wait.thread.thread_id.own() || slot.epoch.load(Relaxed) != now {
             return false;
         }

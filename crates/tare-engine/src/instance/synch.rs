@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::histogram::Lowest;
-use crate::layout::cell::{Counts, Family, StatCell};
+use crate::layout::cell::{Counts, StatCell, SummaryFamily};
 use crate::layout::read_locks::ReadLocks;
 use crate::layout::wait::free_operation;
 use crate::memory::arena::Own;
@@ -139,7 +139,7 @@ impl Engine {
         let class = synch.class();
         if let Some(thread) = current().filter(|_| self.is_sampled(self.registry.kind(class), class)) {
             let further = thread.weight_at(NOW) - 1;
-            if let Some(cell) = self.cell::<StatCell>(thread, BANK_OWN, class, Family::Waits) {
+            if let Some(cell) = self.cell::<StatCell>(thread, BANK_OWN, class, SummaryFamily::Waits) {
                 cell.stat.add_untimed(further);
             }
             if self.synch_waits_by_instance() {

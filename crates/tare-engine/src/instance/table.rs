@@ -9,8 +9,8 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::histogram::Lowest;
-use crate::layout::cell::{Counts, Family};
-use crate::memory::arena::{Base, LINE, View};
+use crate::layout::cell::{Counts, SummaryFamily};
+use crate::memory::arena::{ArenaView, Base, LINE};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
@@ -35,7 +35,7 @@ pub(crate) struct TableIo {
 
 // SAFETY: consists of atomics only, alignment 8, smaller than a block.
 #[allow(unsafe_code)]
-unsafe impl View for TableIo {}
+unsafe impl ArenaView for TableIo {}
 
 /// Number of kinds of table locks.
 pub(crate) const LOCK_KINDS: usize = 11;
@@ -51,15 +51,15 @@ pub(crate) struct TableLocks {
 
 // SAFETY: consists of atomics only, alignment 8, smaller than a block.
 #[allow(unsafe_code)]
-unsafe impl View for TableLocks {}
+unsafe impl ArenaView for TableLocks {}
 
 /// Counts of one handle or share, in a slot of their own that is made when first needed. Each part lies on
 /// one line.
-pub(crate) trait TableCounts: View {
+pub(crate) trait TableCounts: ArenaView {
     /// Number of words before the parts.
     const PARTS: usize;
     const POOL: Pool;
-    const FAMILY: Family;
+    const FAMILY: SummaryFamily;
     const LOST: Lost;
     fn head(&self) -> &SlotHead;
     fn epoch(&self) -> &AtomicU32;
@@ -71,7 +71,7 @@ macro_rules! table_counts {
         impl TableCounts for $type {
             const PARTS: usize = offset_of!($type, parts) / 8;
             const POOL: Pool = Pool::$type;
-            const FAMILY: Family = Family::$family;
+            const FAMILY: SummaryFamily = SummaryFamily::$family;
             const LOST: Lost = Lost::$lost;
             fn head(&self) -> &SlotHead {
                 &self.head

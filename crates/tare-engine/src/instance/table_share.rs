@@ -15,7 +15,7 @@ use crate::layout::cell::{Counts, Viewer};
 use crate::layout::program::{NameWords, Program};
 use crate::layout::reference::reference;
 use crate::layout::statement::NAME_WORDS;
-use crate::memory::arena::{Offset, View};
+use crate::memory::arena::{ArenaView, Offset};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED, held};
@@ -71,7 +71,7 @@ pub(crate) struct KeyNames {
 
 // SAFETY: consists of atomics only, alignment 8, smaller than a block.
 #[allow(unsafe_code)]
-unsafe impl View for KeyNames {}
+unsafe impl ArenaView for KeyNames {}
 
 /// The host's description of a table when it is first used.
 pub struct TableName<'a> {

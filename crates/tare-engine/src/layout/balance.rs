@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use crate::layout::bank::line_words;
 use crate::layout::cell::{Cell, CellHead, add_shared, bump, raise_shared};
-use crate::memory::arena::{Arena, Offset, View};
+use crate::memory::arena::{Arena, ArenaView, Offset};
 
 /// A cell of memory. Its low and high marks are those of `alloc - free` within the bank.
 #[repr(C)]
@@ -28,12 +28,12 @@ pub(crate) struct Peaks([AtomicU64; 4]);
 const _: () =
     assert!(size_of::<MemoryCell>() + size_of::<Peaks>() <= line_words::<MemoryCell>() * size_of::<u64>());
 
-// SAFETY: meets `View`: atomics only, alignment 8, 9 words.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, 9 words.
 #[allow(unsafe_code)]
-unsafe impl View for MemoryCell {}
-// SAFETY: meets `View`: atomics only, alignment 8, 4 words.
+unsafe impl ArenaView for MemoryCell {}
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, 4 words.
 #[allow(unsafe_code)]
-unsafe impl View for Peaks {}
+unsafe impl ArenaView for Peaks {}
 
 /// The amount in use, and the least and the most that was.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

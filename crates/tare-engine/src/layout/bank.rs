@@ -8,7 +8,7 @@ use std::sync::atomic::{
 use tare_sync::{Space, keep_first};
 
 use crate::layout::cell::Cell;
-use crate::memory::arena::{Arena, Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
+use crate::memory::arena::{Arena, ArenaView, Base, BlockId, BlockUse, LINE, Offset, Own, WORDS};
 use crate::setup::instrument::MAX_INSTRUMENTS;
 use crate::snapshot::{ClassId, Kind};
 
@@ -54,9 +54,9 @@ const _: () = assert!(MAX_INSTRUMENTS == MAPS * MAP_ENTRIES);
 pub(crate) struct MapBlock {
     pub(crate) cells: [AtomicU32; MAP_ENTRIES],
 }
-// SAFETY: meets `View`: atomics only, alignment 4, exactly one block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 4, exactly one block.
 #[allow(unsafe_code)]
-unsafe impl View for MapBlock {}
+unsafe impl ArenaView for MapBlock {}
 
 /// The cells of one owner, found by instrument. Map blocks are created when first needed.
 #[repr(C)]
@@ -201,7 +201,7 @@ impl FilledLines {
 /// its own, each of which begins with the number of the previous one. The first thread that needs a cell
 /// creates it, without a lock. It stays until the whole is given back.
 #[repr(C)]
-pub(crate) struct Sums {
+pub(crate) struct SharedBank {
     pub(crate) bank: Bank,
     lines: FilledLines,
     space: Space,
@@ -210,9 +210,9 @@ pub(crate) struct Sums {
 /// The words of a block that its link takes, a cache line, so that cells are aligned to lines.
 const LINK: u32 = (LINE / 8) as u32;
 
-impl Sums {
-    pub(crate) const fn new() -> Sums {
-        Sums { bank: Bank::new(), lines: FilledLines::new(), space: Space::new() }
+impl SharedBank {
+    pub(crate) const fn new() -> SharedBank {
+        SharedBank { bank: Bank::new(), lines: FilledLines::new(), space: Space::new() }
     }
 
     /// Returns the cell of `class`, created if necessary. `None`: there is no memory left.
@@ -220,7 +220,7 @@ impl Sums {
     pub(crate) fn make<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
         let map = &self.bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
         if map.load(Acquire) == 0 {
-            let block = arena.take(Use::Map, 0)?;
+            let block = arena.take(BlockUse::Map, 0)?;
             if map.compare_exchange(0, block * WORDS as u32, AcqRel, Acquire).is_err() {
                 arena.give(block);
             }
@@ -264,7 +264,7 @@ impl Sums {
 /// Cuts a piece of a shared space. `None`: there is no memory left.
 pub(crate) fn cut(space: &Space, arena: &Arena, words: u32) -> Option<Offset> {
     let take = |newest| {
-        let fresh = arena.take(Use::Cells, 0)?;
+        let fresh = arena.take(BlockUse::Cells, 0)?;
         arena.words(fresh)[0].store(u64::from(newest), Relaxed);
         Some(fresh)
     };

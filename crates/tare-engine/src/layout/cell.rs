@@ -7,21 +7,21 @@
 //! epoch folds it to where it still counts and restarts it. A reader judges an old cell by its epoch. So a
 //! reset loses no event and costs the writer one comparison.
 //!
-//! Whatever has left its thread is in [`Sums`](super::bank::Sums): in those of its account, or else of its
-//! user and its host, and in those of all.
+//! Whatever has left its thread is in a [`SharedBank`](super::bank::SharedBank): in that of its account, or
+//! else in those of its user and its host, and in that of all.
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::layout::counters::StatementSums;
 use crate::layout::histograms;
-use crate::memory::arena::{Arena, Own, View};
+use crate::memory::arena::{Arena, ArenaView, Own};
 use crate::snapshot::Kind;
 
 /// The summaries that are reset together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Family {
+pub(crate) enum SummaryFamily {
     Waits,
     Stages,
     Statements,
@@ -39,16 +39,16 @@ pub(crate) enum Family {
 /// The number of families.
 pub(crate) const FAMILIES: usize = 12;
 
-impl Family {
+impl SummaryFamily {
     /// Returns the family of an instrument's summary.
-    pub(crate) const fn of(kind: Kind) -> Family {
+    pub(crate) const fn of(kind: Kind) -> SummaryFamily {
         match kind {
-            Kind::Stage => Family::Stages,
-            Kind::Statement => Family::Statements,
-            Kind::Transaction => Family::Transactions,
-            Kind::Memory => Family::Memory,
-            Kind::Error => Family::Errors,
-            _ => Family::Waits,
+            Kind::Stage => SummaryFamily::Stages,
+            Kind::Statement => SummaryFamily::Statements,
+            Kind::Transaction => SummaryFamily::Transactions,
+            Kind::Memory => SummaryFamily::Memory,
+            Kind::Error => SummaryFamily::Errors,
+            _ => SummaryFamily::Waits,
         }
     }
 }
@@ -338,24 +338,24 @@ pub(crate) struct IoCell {
     pub(crate) io: IoCounts,
 }
 
-// SAFETY: meets `View`: all fields are atomics, alignment 8, at most 27 words.
+// SAFETY: meets `ArenaView`: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
-unsafe impl View for StatCell {}
-// SAFETY: meets `View`: all fields are atomics, alignment 8, at most 27 words.
+unsafe impl ArenaView for StatCell {}
+// SAFETY: meets `ArenaView`: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
-unsafe impl View for TransactionCell {}
-// SAFETY: meets `View`: all fields are atomics, alignment 8, at most 27 words.
+unsafe impl ArenaView for TransactionCell {}
+// SAFETY: meets `ArenaView`: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
-unsafe impl View for StatementCell {}
-// SAFETY: meets `View`: all fields are atomics, alignment 8, at most 27 words.
+unsafe impl ArenaView for StatementCell {}
+// SAFETY: meets `ArenaView`: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
-unsafe impl View for IoCell {}
-// SAFETY: meets `View`: all fields are atomics, alignment 8, at most 27 words.
+unsafe impl ArenaView for IoCell {}
+// SAFETY: meets `ArenaView`: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
-unsafe impl View for CellHead {}
+unsafe impl ArenaView for CellHead {}
 
 /// A cell type that banks hold.
-pub(crate) trait Cell: View {
+pub(crate) trait Cell: ArenaView {
     fn head(&self) -> &CellHead;
     /// Returns the number of events counted.
     fn events(&self) -> u64;

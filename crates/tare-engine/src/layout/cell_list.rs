@@ -8,14 +8,14 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::memory::arena::{Arena, LINE, Offset, Own, View};
+use crate::memory::arena::{Arena, ArenaView, LINE, Offset, Own};
 use crate::setup::instrument::KINDS;
 use crate::snapshot::{ClassId, Kind};
 
 /// The cells of a page.
 const CELLS: usize = 15;
 /// The words of a page, which begins with a cache line.
-pub(crate) const PAGE_WORDS: u32 = (size_of::<Page>() / 8) as u32;
+pub(crate) const PAGE_WORDS: u32 = (size_of::<CellPage>() / 8) as u32;
 
 /// The position of the number of threads in a row without events, in the word of a class.
 const IDLE: u32 = 24;
@@ -24,7 +24,7 @@ const MOST_IDLE: u32 = 15;
 
 /// Some of a bank's cells, on cache lines of their own.
 #[repr(C)]
-struct Page {
+struct CellPage {
     /// The page that was filled before.
     before: AtomicU32,
     len: AtomicU32,
@@ -34,10 +34,10 @@ struct Page {
     cells: [ListedCell; CELLS],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, checked below to be whole cache lines.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, checked below to be whole cache lines.
 #[allow(unsafe_code)]
-unsafe impl View for Page {}
-const _: () = assert!(size_of::<Page>() == 4 * LINE);
+unsafe impl ArenaView for CellPage {}
+const _: () = assert!(size_of::<CellPage>() == 4 * LINE);
 
 /// An element of the list: a cell and the cells it is folded into.
 #[repr(C)]
@@ -94,7 +94,7 @@ impl ListedCell {
 pub(crate) struct CellList(AtomicU32);
 
 impl CellList {
-    fn newest(&self, arena: &Arena) -> Option<&'static Page> {
+    fn newest(&self, arena: &Arena) -> Option<&'static CellPage> {
         page(arena, self.0.own())
     }
 
@@ -114,7 +114,7 @@ impl CellList {
 
     /// Adds a page at a place of [`PAGE_WORDS`] zeros.
     pub(crate) fn add_page(&self, arena: &Arena, place: Offset) {
-        arena.at::<Page>(place).before.store(self.0.own(), Relaxed);
+        arena.at::<CellPage>(place).before.store(self.0.own(), Relaxed);
         self.0.store(place, Relaxed);
     }
 
@@ -187,6 +187,6 @@ impl CellList {
     }
 }
 
-fn page(arena: &Arena, place: Offset) -> Option<&'static Page> {
+fn page(arena: &Arena, place: Offset) -> Option<&'static CellPage> {
     (place != 0).then(|| arena.at(place))
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::layout::cell::{Cell, CellHead, bump};
-use crate::memory::arena::{Arena, View};
+use crate::memory::arena::{Arena, ArenaView};
 
 /// A cell of one error.
 #[repr(C)]
@@ -16,9 +16,9 @@ pub(crate) struct ErrorCell {
     last: AtomicU64,
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, five words.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, five words.
 #[allow(unsafe_code)]
-unsafe impl View for ErrorCell {}
+unsafe impl ArenaView for ErrorCell {}
 
 /// The values of an [`ErrorCell`].
 #[derive(Clone, Copy, Default)]

@@ -22,7 +22,7 @@ use tare_sync::circle;
 
 use crate::histogram::{BUCKETS, Lowest};
 use crate::layout::cell::{Cell, CellHead};
-use crate::memory::arena::{Arena, Base, LINE, Offset, Own, View};
+use crate::memory::arena::{Arena, ArenaView, Base, LINE, Offset, Own};
 use crate::snapshot::ClassId;
 
 /// The bucket number for events without times, which are in no bucket.
@@ -59,9 +59,9 @@ pub(crate) struct HistogramPiece {
     pub(crate) counts: [AtomicU16; WIDTH as usize],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, checked below to be a cache line.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, checked below to be a cache line.
 #[allow(unsafe_code)]
-unsafe impl View for HistogramPiece {}
+unsafe impl ArenaView for HistogramPiece {}
 const _: () = assert!(size_of::<HistogramPiece>() == LINE);
 
 impl HistogramPiece {
@@ -86,9 +86,9 @@ pub(crate) struct UntimedPiece {
     _pad: [AtomicU64; 5],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, checked below to be a cache line.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, checked below to be a cache line.
 #[allow(unsafe_code)]
-unsafe impl View for UntimedPiece {}
+unsafe impl ArenaView for UntimedPiece {}
 const _: () = assert!(size_of::<UntimedPiece>() == LINE);
 
 /// The places of a shared histogram's pieces; 0: not created.
@@ -97,9 +97,9 @@ pub(crate) struct Wide {
     pub(crate) pieces: [AtomicU32; GROUPS],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 4, less than a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 4, less than a block.
 #[allow(unsafe_code)]
-unsafe impl View for Wide {}
+unsafe impl ArenaView for Wide {}
 
 /// The counts of adjacent buckets to which many threads add.
 #[repr(C)]
@@ -107,9 +107,9 @@ pub(crate) struct WidePiece {
     pub(crate) counts: [AtomicU64; WIDE_WIDTH as usize],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
-unsafe impl View for WidePiece {}
+unsafe impl ArenaView for WidePiece {}
 
 /// The kind of events that a cell counts.
 #[derive(Clone, Copy)]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tare_sync::{Limit, journal};
 
 use crate::layout::ring::Ring;
-use crate::memory::arena::{Base, Offset, Own, View};
+use crate::memory::arena::{ArenaView, Base, Offset, Own};
 
 /// The bits of a first word that say what the record is.
 const KIND: u64 = 7;
@@ -28,9 +28,9 @@ const GAP: u64 = 1 << 3;
 /// The position of the id in a base and a parent.
 const ID: u32 = 6;
 
-// SAFETY: meets `View`: atomics only, alignment 8. Records are shorter than a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8. Records are shorter than a block.
 #[allow(unsafe_code)]
-unsafe impl<const WORDS: usize> View for [AtomicU64; WORDS] {}
+unsafe impl<const WORDS: usize> ArenaView for [AtomicU64; WORDS] {}
 
 /// Returns the first word of a record that says what events nest in: id and type; 0, 0: in nothing.
 #[inline(always)]

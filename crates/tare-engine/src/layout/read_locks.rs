@@ -6,7 +6,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use crate::memory::arena::{Arena, Own, Use, WORDS};
+use crate::memory::arena::{Arena, BlockUse, Own, WORDS};
 use crate::setup::demand::Demands;
 use crate::snapshot::Kind;
 
@@ -58,7 +58,7 @@ impl ReadLocks {
     /// Adds a lock to the block. Returns false if it is full, or there is no memory for it.
     pub(crate) fn push_further(&self, arena: &Arena, lock: u64) -> bool {
         if self.further.own() == 0 {
-            let Some(block) = arena.take(Use::ReadLocks, 0) else { return false };
+            let Some(block) = arena.take(BlockUse::ReadLocks, 0) else { return false };
             self.further.store(block * WORDS as u32, Release);
         }
         let held = self.held.own() as usize;

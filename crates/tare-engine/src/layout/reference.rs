@@ -13,7 +13,7 @@ macro_rules! reference {
 
         #[allow(unsafe_code)]
         // SAFETY: `repr(transparent)` over the slot, which is a view.
-        unsafe impl $crate::memory::arena::View for $handle {}
+        unsafe impl $crate::memory::arena::ArenaView for $handle {}
 
         impl $handle {
             /// Returns the address for the host to keep.
@@ -42,7 +42,7 @@ macro_rules! reference {
 
         #[allow(unsafe_code)]
         // SAFETY: consists of atomics only, alignment 8; `Pools::carve` checks that it fits a block.
-        unsafe impl $crate::memory::arena::View for $slot {}
+        unsafe impl $crate::memory::arena::ArenaView for $slot {}
     };
 }
 pub(crate) use reference;
@@ -88,7 +88,7 @@ macro_rules! named {
 
         #[allow(unsafe_code)]
         // SAFETY: consists of atomics only, alignment 8; `Pools::carve` checks that it fits a block.
-        unsafe impl $crate::memory::arena::View for $slot {}
+        unsafe impl $crate::memory::arena::ArenaView for $slot {}
     };
 }
 pub(crate) use named;

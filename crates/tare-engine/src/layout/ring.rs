@@ -16,7 +16,7 @@ use std::sync::atomic::{
 use tare_sync::journal;
 
 use crate::clock::ticks;
-use crate::memory::arena::{Arena, Base, BlockId, Offset, Own, Use, WORDS};
+use crate::memory::arena::{Arena, Base, BlockId, BlockUse, Offset, Own, WORDS};
 use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
 use crate::snapshot::EventType;
@@ -134,20 +134,20 @@ impl Appending<'_> {
 
 /// The parameters of the rings of the four types of events.
 pub(crate) struct RingKind {
-    pub(crate) used: Use,
+    pub(crate) used: BlockUse,
     pub(crate) event: EventType,
     pub(crate) lost: Lost,
 }
 
 /// The rings of transactions, statements, stages and waits.
 pub(crate) const TRANSACTIONS: RingKind =
-    RingKind { used: Use::Transactions, event: EventType::Transaction, lost: Lost::TransactionEvents };
+    RingKind { used: BlockUse::Transactions, event: EventType::Transaction, lost: Lost::TransactionEvents };
 pub(crate) const STATEMENTS: RingKind =
-    RingKind { used: Use::Statements, event: EventType::Statement, lost: Lost::StatementEvents };
+    RingKind { used: BlockUse::Statements, event: EventType::Statement, lost: Lost::StatementEvents };
 pub(crate) const STAGES: RingKind =
-    RingKind { used: Use::Stages, event: EventType::Stage, lost: Lost::StageEvents };
+    RingKind { used: BlockUse::Stages, event: EventType::Stage, lost: Lost::StageEvents };
 pub(crate) const WAITS: RingKind =
-    RingKind { used: Use::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
+    RingKind { used: BlockUse::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
 
 /// The rings of the four types of events, by type minus one.
 pub(crate) const RINGS: [&RingKind; 4] = [&TRANSACTIONS, &STATEMENTS, &STAGES, &WAITS];

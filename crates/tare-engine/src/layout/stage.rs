@@ -175,7 +175,7 @@ pub(crate) fn write_progress(journal: &EventJournal, base: Base, completed: u64,
 }
 
 /// What a record says of a stage.
-pub(crate) enum Step {
+pub(crate) enum StageStep {
     /// A stage has begun.
     Began,
     /// The previous stage has ended.
@@ -192,7 +192,7 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// Decodes a block's words, oldest first.
-    pub(crate) fn decode(&mut self, mut words: &[u64], mut each: impl FnMut(Step)) {
+    pub(crate) fn decode(&mut self, mut words: &[u64], mut each: impl FnMut(StageStep)) {
         let mut marks = Marks::default();
         loop {
             let len = match marks.read(words) {
@@ -217,7 +217,7 @@ impl Decoder {
     }
 
     /// Reads the record at the beginning of these words and returns its length; `None`: there is none.
-    fn read(&mut self, words: &[u64], marks: &Marks, each: &mut impl FnMut(Step)) -> Option<usize> {
+    fn read(&mut self, words: &[u64], marks: &Marks, each: &mut impl FnMut(StageStep)) -> Option<usize> {
         let word = *words.first()?;
         let id = marks.base_id.wrapping_add(word >> ID & ((1 << (TIME - ID)) - 1));
         let time = marks.base_time.wrapping_add(word >> TIME);
@@ -226,7 +226,7 @@ impl Decoder {
             BEGIN => {
                 let source = *words.get(1)?;
                 self.end(id, time, each);
-                each(Step::Began);
+                each(StageStep::Began);
                 self.open = Some(StageEvent {
                     id,
                     end_event_id: 0,
@@ -256,17 +256,17 @@ impl Decoder {
         }
     }
 
-    fn leave(&mut self, each: &mut impl FnMut(Step)) {
+    fn leave(&mut self, each: &mut impl FnMut(StageStep)) {
         if self.open.take().is_some() {
-            each(Step::Left);
+            each(StageStep::Left);
         }
     }
 
-    fn end(&mut self, next_id: u64, time: u64, each: &mut impl FnMut(Step)) {
+    fn end(&mut self, next_id: u64, time: u64, each: &mut impl FnMut(StageStep)) {
         if let Some(mut stage) = self.open.take() {
             stage.end_event_id = next_id.wrapping_sub(1);
             stage.end = if stage.flags & RECORD_TIMED != 0 { time.max(1) } else { 1 };
-            each(Step::Ended(stage));
+            each(StageStep::Ended(stage));
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::layout::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
 use crate::layout::session_memory::MemoryBefore;
 use crate::layout::statement_flags::StatementFlags;
 use crate::layout::values::SparseValues;
-use crate::memory::arena::{Base, LINE, Offset, Own, Use, View, WORDS};
+use crate::memory::arena::{ArenaView, Base, BlockUse, LINE, Offset, Own, WORDS};
 use crate::memory::text;
 use crate::setup::instrument::TIMED;
 use crate::snapshot::{ClassId, EventType};
@@ -157,14 +157,14 @@ pub(crate) struct OpenStatement {
     _rest: [AtomicU64; WORDS - HEAD - 4 - VALUES - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8, exactly a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8, exactly a block.
 #[allow(unsafe_code)]
-unsafe impl View for OpenStatement {}
+unsafe impl ArenaView for OpenStatement {}
 const _: () = assert!(size_of::<OpenStatement>() == WORDS * 8);
 const _: () = assert!(
     (offset_of!(OpenStatement, values) + STATEMENT_ID * 8) / LINE == offset_of!(OpenStatement, texts) / LINE
 );
-const _: () = assert!(offset_of!(OpenStatement, texts) <= Use::Statement.zeroed() * 8);
+const _: () = assert!(offset_of!(OpenStatement, texts) <= BlockUse::Statement.zeroed() * 8);
 // A block holds one of the longest records, and the end behind it.
 const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORDS + BEHIND <= WORDS);
 

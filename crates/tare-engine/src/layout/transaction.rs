@@ -20,7 +20,7 @@ use tare_sync::Seqlock;
 use crate::layout::journal::{OWN_KINDS, kind};
 use crate::layout::ring::{Appending, RECORD_TIMED, Ring};
 use crate::layout::values::{self, SparseValues};
-use crate::memory::arena::{Base, LINE, Own, View};
+use crate::memory::arena::{ArenaView, Base, LINE, Own};
 use crate::memory::text::{self, CopiedText};
 use crate::snapshot::{EventType, TransactionState};
 
@@ -118,9 +118,9 @@ pub(crate) struct OpenTransaction {
     xid: AtomicU64,
 }
 
-// SAFETY: meets `View`: atomics only, alignment 64, less than a block.
+// SAFETY: meets `ArenaView`: atomics only, alignment 64, less than a block.
 #[allow(unsafe_code)]
-unsafe impl View for OpenTransaction {}
+unsafe impl ArenaView for OpenTransaction {}
 const _: () = assert!(offset_of!(OpenTransaction, values) + 8 * TRX_ID < LINE);
 
 /// The words of a transaction in progress.

@@ -325,7 +325,7 @@ pub(crate) fn write_free(
     base: Base,
     parent: u64,
     began: impl FnOnce() -> u64,
-    free: impl FnOnce() -> Free,
+    free: impl FnOnce() -> UncontendedLock,
 ) -> bool {
     let Some(place) = journal.place_in(base, 2, parent, began) else { return false };
     let free = free();
@@ -344,7 +344,7 @@ const _: () = assert!(LASTING | FREE == FREE);
 const _: () = assert!(CLASS == pool::CLASS && LEAF_START == pool::NAME);
 
 /// An uncontended lock.
-pub(crate) struct Free {
+pub(crate) struct UncontendedLock {
     pub(crate) id: u64,
     /// The kind and the histories, encoded by [`leaf_of`].
     pub(crate) usual: u32,

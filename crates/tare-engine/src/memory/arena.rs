@@ -13,7 +13,7 @@ use std::sync::atomic::{
 use tare_sync::{BlockSlots, Seqlock, TreiberStack};
 
 use crate::memory::pool::Pool;
-use crate::memory::shares::Shares;
+use crate::memory::shares::MemoryShares;
 
 /// The size of a block in bytes.
 pub(crate) const BLOCK: usize = 4096;
@@ -32,12 +32,12 @@ pub(crate) type Offset = u32;
 /// # Safety
 /// Every field is an atomic integer (or an array of them), the alignment is at most 64, any bit pattern is
 /// valid, and the size is at most one block.
-pub(crate) unsafe trait View: Sync + 'static {}
+pub(crate) unsafe trait ArenaView: Sync + 'static {}
 
 /// The use of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Use {
+pub(crate) enum BlockUse {
     Free = 0,
     Thread,
     ThreadText,
@@ -55,16 +55,16 @@ pub(crate) enum Use {
     Pool,
 }
 
-impl Use {
+impl BlockUse {
     /// Returns how many words of a block must be zero when it is taken.
     pub(crate) const fn zeroed(self) -> usize {
         match self {
             // The records end with a word of 0.
-            Use::Waits | Use::Stages | Use::Statements | Use::Transactions => 1,
+            BlockUse::Waits | BlockUse::Stages | BlockUse::Statements | BlockUse::Transactions => 1,
             // The lengths of the texts.
-            Use::ThreadText => LINE / 8,
+            BlockUse::ThreadText => LINE / 8,
             // Everything but the texts.
-            Use::Statement => WORDS / 8,
+            BlockUse::Statement => WORDS / 8,
             _ => WORDS,
         }
     }
@@ -145,7 +145,7 @@ pub(crate) struct Arena {
     in_use: AtomicU32,
     /// The blocks that are slabs of threads.
     slabs: BlockSet,
-    pub(crate) shares: Shares,
+    pub(crate) shares: MemoryShares,
 }
 
 impl Arena {
@@ -158,7 +158,7 @@ impl Arena {
             free: TreiberStack::new(),
             in_use: AtomicU32::new(0),
             slabs: BlockSet::new(),
-            shares: Shares::new(),
+            shares: MemoryShares::new(),
         }
     }
 
@@ -176,14 +176,14 @@ impl Arena {
 
     /// Takes a block, zeroed as far as its use requires. `None`: the cap is reached.
     #[cold]
-    pub(crate) fn take(&self, used: Use, pool: u8) -> Option<BlockId> {
+    pub(crate) fn take(&self, used: BlockUse, pool: u8) -> Option<BlockId> {
         let kept = self.is_kept_from(used);
         let free = || self.free.pop(|id| &self.meta(id).next).or_else(|| self.take_fresh());
         let id = if kept { None } else { free() };
         let id = id.or_else(|| self.take_back().inspect(|_| _ = self.in_use.fetch_sub(1, Relaxed)))?;
         self.begin(id, used);
         let meta = self.meta(id);
-        if used == Use::Thread {
+        if used == BlockUse::Thread {
             self.slabs.add(id);
         }
         meta.used.store(used as u8 + pool, Release);
@@ -192,7 +192,7 @@ impl Arena {
     }
 
     /// Puts a block of the caller's, taken or kept, into the initial state for its use.
-    pub(crate) fn begin(&self, id: BlockId, used: Use) {
+    pub(crate) fn begin(&self, id: BlockId, used: BlockUse) {
         self.begin_with(id, used.zeroed());
     }
 
@@ -207,16 +207,16 @@ impl Arena {
 
     /// Returns every block that is a thread's slab.
     pub(crate) fn slabs(&self) -> impl Iterator<Item = BlockId> {
-        self.slabs.each(self.high()).filter(|id| self.used(*id) == Use::Thread as u8)
+        self.slabs.each(self.high()).filter(|id| self.used(*id) == BlockUse::Thread as u8)
     }
 
     /// Gives a block back. Readers still looking at it notice by its generation when it is reused.
     pub(crate) fn give(&self, id: BlockId) {
         let meta = self.meta(id);
-        if meta.used.load(Relaxed) == Use::Thread as u8 {
+        if meta.used.load(Relaxed) == BlockUse::Thread as u8 {
             self.slabs.remove(id);
         }
-        meta.used.store(Use::Free as u8, Release);
+        meta.used.store(BlockUse::Free as u8, Release);
         self.in_use.fetch_sub(1, Relaxed);
         self.free.push(id, |id| &self.meta(id).next);
     }
@@ -245,7 +245,7 @@ impl Arena {
         unsafe { &*self.meta.load(Relaxed).add(id as usize) }
     }
 
-    /// Returns the use of block `id`, as `Use as u8 + pool`.
+    /// Returns the use of block `id`, as `BlockUse as u8 + pool`.
     pub(crate) fn used(&self, id: BlockId) -> u8 {
         self.meta(id).used.load(Acquire)
     }
@@ -266,20 +266,20 @@ impl Arena {
 
     /// Returns a view of the words at `offset`.
     #[inline(always)]
-    pub(crate) fn at<T: View>(&self, offset: Offset) -> &'static T {
+    pub(crate) fn at<T: ArenaView>(&self, offset: Offset) -> &'static T {
         self.base().at(offset)
     }
 
     /// Returns a view for a reader whose offset comes from memory that may have been reused. The view lies in
     /// the arena, whatever its words mean. `None`: the offset is 0 or outside, or `T` needs an alignment
     /// above 8.
-    pub(crate) fn get<T: View>(&self, offset: Offset) -> Option<&'static T> {
+    pub(crate) fn get<T: ArenaView>(&self, offset: Offset) -> Option<&'static T> {
         let end = offset as usize + size_of::<T>().div_ceil(8);
         if offset == 0 || end > self.blocks.load(Relaxed) as usize * WORDS || align_of::<T>() > 8 {
             return None;
         }
         // SAFETY: just checked to lie inside the mapping. The base is aligned to a page, so words are aligned
-        // to 8. `View` promises that any bits are a valid `T` made of atomics.
+        // to 8. `ArenaView` promises that any bits are a valid `T` made of atomics.
         Some(unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() })
     }
 
@@ -309,13 +309,13 @@ impl Arena {
 
     /// Returns the place of a view.
     #[inline(always)]
-    pub(crate) fn offset_of<T: View>(&self, view: &T) -> Offset {
+    pub(crate) fn offset_of<T: ArenaView>(&self, view: &T) -> Offset {
         (self.base().bytes_to(view) / 8) as Offset
     }
 
     /// Holds the block of a slot, so that it stays the pool's. `None`: it is not the pool's any more.
     #[inline]
-    pub(crate) fn hold<T: View>(&self, pool: Pool, slot: &T) -> Option<BlockHold> {
+    pub(crate) fn hold<T: ArenaView>(&self, pool: Pool, slot: &T) -> Option<BlockHold> {
         self.hold_block(pool, self.offset_of(slot) / WORDS as u32)
     }
 
@@ -424,16 +424,16 @@ pub(crate) struct Base(*const u8);
 impl Base {
     /// Returns a view of the words at `offset`.
     #[inline(always)]
-    pub(crate) fn at<T: View>(self, offset: Offset) -> &'static T {
+    pub(crate) fn at<T: ArenaView>(self, offset: Offset) -> &'static T {
         debug_assert!(offset != 0 && offset as usize % WORDS + size_of::<T>() / 8 <= WORDS);
         // SAFETY: offsets are made by this crate from blocks it took, and objects never span blocks, so the
-        // place lies inside the mapping. `View` promises that any bits are a valid `T` made of atomics.
+        // place lies inside the mapping. `ArenaView` promises that any bits are a valid `T` made of atomics.
         unsafe { &*self.0.add(offset as usize * 8).cast() }
     }
 
     /// Returns the distance to a view in bytes.
     #[inline(always)]
-    pub(crate) fn bytes_to<T: View>(self, view: &T) -> u64 {
+    pub(crate) fn bytes_to<T: ArenaView>(self, view: &T) -> u64 {
         (std::ptr::from_ref(view) as usize - self.0 as usize) as u64
     }
 
@@ -448,7 +448,7 @@ impl Base {
 
     /// Returns a view of the words at `offset`; offset 0 is a block of zeros.
     #[inline(always)]
-    pub(crate) fn at_or_zero<T: View>(self, offset: Offset) -> &'static T {
+    pub(crate) fn at_or_zero<T: ArenaView>(self, offset: Offset) -> &'static T {
         // SAFETY: the same as for `at`. Block 0 is inside the mapping and never handed out, so nobody writes
         // to it.
         unsafe { &*self.0.add(offset as usize * 8).cast() }

@@ -14,7 +14,7 @@ use std::sync::atomic::{
 use tare_sync::{BlockSlots, MOST_SLOTS};
 
 use crate::memory::arena::{
-    Arena, BLOCK, Base, BlockHold, BlockId, BlockSet, LINE, Offset, Own, Table, View, WORDS,
+    Arena, ArenaView, BLOCK, Base, BlockHold, BlockId, BlockSet, LINE, Offset, Own, Table, WORDS,
 };
 use crate::memory::queue::NumberQueue;
 use crate::snapshot::ClassId;
@@ -198,9 +198,9 @@ impl SlotHead {
     }
 }
 
-// SAFETY: meets `View`: atomics only, alignment 8.
+// SAFETY: meets `ArenaView`: atomics only, alignment 8.
 #[allow(unsafe_code)]
-unsafe impl View for SlotHead {}
+unsafe impl ArenaView for SlotHead {}
 
 /// Returns how many slots that were given back stay out of use for a while, so that events that refer to them
 /// keep their names.
@@ -282,14 +282,14 @@ impl Pools {
 
     /// Returns a slot to use: one that was given back, a new one, or the one that has been out of use
     /// longest.
-    fn find<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
+    fn find<T: ArenaView>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
         let free = self.claim::<T>(arena, pool).or_else(|| self.carve::<T>(arena, pool));
         free.or_else(|| self.rested[pool as usize].pop())
     }
 
     /// Takes a slot, zeroed except for its head. The caller fills it and publishes it. `None`: there is no
     /// memory left.
-    pub(crate) fn take<T: View>(&self, arena: &Arena, pool: Pool, class: ClassId) -> Option<&'static T> {
+    pub(crate) fn take<T: ArenaView>(&self, arena: &Arena, pool: Pool, class: ClassId) -> Option<&'static T> {
         let offset = self.find::<T>(arena, pool)?;
         let head: &SlotHead = arena.at(offset);
         head.begin(class, offset);
@@ -300,7 +300,7 @@ impl Pools {
     }
 
     /// Gives a slot back. Readers that hold its offset notice by the generation when it is taken again.
-    pub(crate) fn give<T: View>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
+    pub(crate) fn give<T: ArenaView>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
         // It may have been given back before, and its block may have been repurposed.
         if let Some(_held) = arena.hold(pool, slot)
             && arena.at::<SlotHead>(arena.offset_of(slot)).end()
@@ -310,7 +310,7 @@ impl Pools {
     }
 
     /// Gives back a slot whose use has ended.
-    pub(crate) fn put_back<T: View>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
+    pub(crate) fn put_back<T: ArenaView>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
         let offset = arena.offset_of(slot);
         let rested = &self.rested[pool as usize];
         if resting(pool) == 0 || !rested.push(offset) {
@@ -346,14 +346,14 @@ impl Pools {
     }
 
     /// Gives all slots of a stash back to the pool.
-    pub(crate) fn empty<T: View>(&self, arena: &Arena, pool: Pool, stash: &Stash) {
+    pub(crate) fn empty<T: ArenaView>(&self, arena: &Arena, pool: Pool, stash: &Stash) {
         while let Some(offset) = stash.pop() {
             self.free::<T>(arena, pool, offset);
         }
     }
 
     /// Marks a slot as free.
-    fn free<T: View>(&self, arena: &Arena, pool: Pool, offset: Offset) {
+    fn free<T: ArenaView>(&self, arena: &Arena, pool: Pool, offset: Offset) {
         let block = offset / WORDS as u32;
         let freed = arena.meta(block).slots.free(offset as usize % WORDS / slot_words::<T>());
         if freed.all {
@@ -372,7 +372,7 @@ impl Pools {
     }
 
     /// Takes a free slot of an existing block.
-    fn claim<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
+    fn claim<T: ArenaView>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
         let hand = &self.hand[pool as usize];
         let words = self.blocks[pool as usize].words();
         // Blocks beyond this were never handed out.
@@ -396,7 +396,7 @@ impl Pools {
     }
 
     /// Takes a free slot of a block. Clears the block's bit among `bits` when none is left.
-    fn claim_in<T: View>(
+    fn claim_in<T: ArenaView>(
         &self,
         arena: &Arena,
         pool: Pool,
@@ -412,7 +412,7 @@ impl Pools {
 
     /// Cuts a new block into slots and takes the first.
     #[cold]
-    fn carve<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
+    fn carve<T: ArenaView>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
         const { assert!(slot_words::<T>() * 8 <= BLOCK && WORDS / slot_words::<T>() <= MOST_SLOTS) };
         let (block, slots) = arena.take_for(pool, WORDS / slot_words::<T>())?;
         let (meta, start) = (arena.meta(block), block * WORDS as u32);
@@ -430,7 +430,7 @@ impl Pools {
     }
 
     /// Calls `f` with every slot in use.
-    pub(crate) fn each<T: View>(&self, arena: &Arena, pool: Pool, mut f: impl FnMut(&'static T)) {
+    pub(crate) fn each<T: ArenaView>(&self, arena: &Arena, pool: Pool, mut f: impl FnMut(&'static T)) {
         for block in self.carved[pool as usize].each(arena.high()) {
             if arena.meta(block).slots.kind() != pool.kind() {
                 continue;
@@ -447,7 +447,11 @@ impl Pools {
 }
 
 /// Returns the slot at an offset whose memory may have been reused, and a hold on its block.
-pub(crate) fn held<T: View>(arena: &Arena, pool: Pool, offset: Offset) -> Option<(BlockHold, &'static T)> {
+pub(crate) fn held<T: ArenaView>(
+    arena: &Arena,
+    pool: Pool,
+    offset: Offset,
+) -> Option<(BlockHold, &'static T)> {
     let slot: &'static T = arena.get(offset)?;
     Some((arena.hold(pool, slot)?, slot))
 }
@@ -472,7 +476,7 @@ const fn offset_of(name: u32) -> Offset {
 
 /// Returns the slot of a weak reference, with a hold on its block, if it has not been reused. It can be
 /// reused while the caller reads it, so check the generation again afterwards.
-pub(crate) fn resolve<T: View>(arena: &Arena, pool: Pool, name: u32) -> Option<(BlockHold, &'static T)> {
+pub(crate) fn resolve<T: ArenaView>(arena: &Arena, pool: Pool, name: u32) -> Option<(BlockHold, &'static T)> {
     let offset = offset_of(name);
     let slot = held::<T>(arena, pool, offset)?;
     let is_slot = (offset as usize % WORDS).is_multiple_of(slot_words::<T>());

@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::memory::arena::{Arena, BlockId, Use, WORDS};
+use crate::memory::arena::{Arena, BlockId, BlockUse, WORDS};
 use crate::memory::history::LongHistory;
 use crate::memory::lost::{Lost, ObjectLimits};
 use crate::memory::pool::{POOLS, Pool, SlotHead};
@@ -66,7 +66,7 @@ impl Pool {
 }
 
 /// The state of the shares.
-pub(crate) struct Shares {
+pub(crate) struct MemoryShares {
     /// The number of slots a pool may still get; `u32::MAX`: as many as its share allows.
     room: [AtomicU32; POOLS],
     /// The number of blocks of each pool.
@@ -83,9 +83,9 @@ pub(crate) struct Shares {
     pub(crate) long: [LongHistory; 4],
 }
 
-impl Shares {
-    pub(crate) const fn new() -> Shares {
-        Shares {
+impl MemoryShares {
+    pub(crate) const fn new() -> MemoryShares {
+        MemoryShares {
             room: [const { AtomicU32::new(u32::MAX) }; POOLS],
             blocks: [const { AtomicU32::new(0) }; POOLS],
             slots: AtomicU32::new(0),
@@ -172,7 +172,7 @@ impl Arena {
                 self.give(block);
                 shares.admit(pool, self.blocks())
             });
-        let block = if is_admitted { self.take(Use::Pool, pool as u8) } else { None };
+        let block = if is_admitted { self.take(BlockUse::Pool, pool as u8) } else { None };
         if block.is_none() {
             shares.uncut(pool, slots);
             if is_admitted {
@@ -184,8 +184,11 @@ impl Arena {
 
     /// Returns whether a use must be refused because only the reserve for essentials is left, and it records
     /// events.
-    pub(crate) fn is_kept_from(&self, used: Use) -> bool {
-        let is_record = matches!(used, Use::Waits | Use::Stages | Use::Statements | Use::Transactions);
+    pub(crate) fn is_kept_from(&self, used: BlockUse) -> bool {
+        let is_record = matches!(
+            used,
+            BlockUse::Waits | BlockUse::Stages | BlockUse::Statements | BlockUse::Transactions
+        );
         let (untaken, kept) = (self.untaken(), self.blocks() / PARTS * ESSENTIALS);
         is_record && untaken < kept && untaken + self.shares.lent() < kept
     }

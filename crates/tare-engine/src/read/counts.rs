@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::Engine;
 use crate::layout::balance::MemoryCell;
 use crate::layout::bank::{Bank, with_cell};
-use crate::layout::cell::{Cell, Family, Viewer};
+use crate::layout::cell::{Cell, SummaryFamily, Viewer};
 use crate::layout::error::ErrorCell;
 use crate::memory::arena::Offset;
 use crate::read::FoundThread;
@@ -72,11 +72,11 @@ impl Engine {
     fn count_bank(&self, bank: &Bank, count: &mut dyn FnMut(ClassId, u64)) {
         bank.peek_each(&self.arena, &mut |class, cell| {
             let events = match self.registry.kind(class) {
-                Kind::Memory => self.events_of::<MemoryCell>(Family::Memory, cell, |cell| {
+                Kind::Memory => self.events_of::<MemoryCell>(SummaryFamily::Memory, cell, |cell| {
                     let [allocated, freed] = [&cell.count_alloc, &cell.count_free].map(|it| it.load(Relaxed));
                     allocated.wrapping_add(freed)
                 }),
-                kind => with_cell!(kind, C => self.events_of::<C>(Family::of(kind), cell, C::events)),
+                kind => with_cell!(kind, C => self.events_of::<C>(SummaryFamily::of(kind), cell, C::events)),
             };
             count(class, events);
         });
@@ -84,13 +84,13 @@ impl Engine {
 
     fn count_errors(&self, bank: &Bank, errors: &mut u64) {
         bank.peek_each(&self.arena, &mut |_, cell| {
-            let raised = self.events_of::<ErrorCell>(Family::Errors, cell, ErrorCell::events);
+            let raised = self.events_of::<ErrorCell>(SummaryFamily::Errors, cell, ErrorCell::events);
             *errors = errors.wrapping_add(raised);
         });
     }
 
     /// Returns the events of a cell; 0 if a reset has passed since its writer last looked.
-    fn events_of<C: Cell>(&self, family: Family, cell: Offset, events: impl Fn(&C) -> u64) -> u64 {
+    fn events_of<C: Cell>(&self, family: SummaryFamily, cell: Offset, events: impl Fn(&C) -> u64) -> u64 {
         let Some(cell) = self.arena.get::<C>(cell) else { return 0 };
         let counts = self.counts_for(family, Viewer::Global, cell.head().epoch.load(Acquire));
         if counts { events(cell) } else { 0 }

@@ -12,7 +12,7 @@ use std::mem::offset_of;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::histogram::{DigestsBefore, HistogramCounts, Place};
+use super::histogram::{DigestPosition, DigestsBefore, HistogramCounts};
 use super::names::DigestNames;
 use super::summary::counters;
 use super::tallies::{NO_PLACE, REST, Sum, Tallies};
@@ -20,7 +20,7 @@ use super::{Scale, patiently};
 use crate::Engine;
 use crate::count::digest::{DigestCell, DigestMap};
 use crate::count::digest_table::{DigestCounts, DigestSlot, DigestTally};
-use crate::layout::cell::{Cell, Family};
+use crate::layout::cell::{Cell, SummaryFamily};
 use crate::layout::counters::PlainCounters;
 use crate::layout::histograms;
 use crate::memory::arena::LINE;
@@ -74,7 +74,7 @@ enum Later {
 
 /// All digests at one point in time, and the sum of what belongs to no digest. Rows can be read more than
 /// once; each read refills the same row.
-pub struct Digests<'e> {
+pub struct DigestSnapshot<'e> {
     engine: &'e Engine,
     scale: Scale,
     tallies: Tallies,
@@ -90,7 +90,7 @@ pub struct Digests<'e> {
     histograms: HistogramCounts,
 }
 
-impl Digests<'_> {
+impl DigestSnapshot<'_> {
     /// Returns the number of rows.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -125,14 +125,14 @@ impl Digests<'_> {
     }
 
     /// Returns a row by its position, with those of `parts` that were read. `None`: the digest lost its place
-    /// before its histogram was read, or the histogram was not announced to [`Digests::expect`].
+    /// before its histogram was read, or the histogram was not announced to [`DigestSnapshot::expect`].
     ///
     /// # Panics
     ///
     /// Panics if there is no row at this position.
     pub fn row(&mut self, position: usize, parts: Parts) -> Option<&DigestRow> {
         let at = self.order[position] as usize;
-        let Digests { scale, tallies, names, row, .. } = self;
+        let DigestSnapshot { scale, tallies, names, row, .. } = self;
         let sum = &tallies.sums[at];
         let stat = &sum.tally.stat;
         row.stat.stat = if parts.has(DigestRow::EXTREMES) { scale.stat(*stat) } else { scale.total(stat) };
@@ -246,14 +246,14 @@ impl Engine {
     }
 
     /// Returns every digest as it is now, in a stable order, with these parts. Histograms are an exception:
-    /// they are read later, for the rows passed to [`Digests::expect`].
+    /// they are read later, for the rows passed to [`DigestSnapshot::expect`].
     #[must_use]
-    pub fn digests_now(&self, parts: Parts) -> Digests<'_> {
+    pub fn digests_now(&self, parts: Parts) -> DigestSnapshot<'_> {
         self.read_digests(parts, Parts::NONE, Later::Nothing)
     }
 
     /// Reads every digest; `with_figures` are the parts to read together with the counts.
-    fn read_digests(&self, parts: Parts, with_figures: Parts, later: Later) -> Digests<'_> {
+    fn read_digests(&self, parts: Parts, with_figures: Parts, later: Later) -> DigestSnapshot<'_> {
         let before = if parts.has(DigestRow::HISTOGRAM) { self.digests_before() } else { None };
         let mut tallies = self.unfolding(|| self.digest_tallies(with_figures, Which::All));
         let names = self.digest_names(&mut tallies, parts);
@@ -264,7 +264,7 @@ impl Engine {
         });
         let (row, schema, histograms) = Default::default();
         let scale = Scale::of(self);
-        Digests { engine: self, scale, tallies, names, order, later, before, row, schema, histograms }
+        DigestSnapshot { engine: self, scale, tallies, names, order, later, before, row, schema, histograms }
     }
 
     /// Returns the number of digests that lost their place to others. Their counts are in the row without a
@@ -274,7 +274,7 @@ impl Engine {
     }
 
     /// Returns the current histograms of all digests.
-    pub(crate) fn digest_histograms(&self) -> HashMap<Place, HistogramCounts> {
+    pub(crate) fn digest_histograms(&self) -> HashMap<DigestPosition, HistogramCounts> {
         let tallies = self.unfolding(|| self.digest_tallies(DigestRow::HISTOGRAM, Which::All));
         let histograms = |at: usize| {
             let (sum, mut histograms) = (&tallies.sums[at], HistogramCounts::default());
@@ -285,7 +285,7 @@ impl Engine {
     }
 
     fn digest_tallies(&self, parts: Parts, which: Which<'_>) -> Tallies {
-        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        let epoch = self.epochs[SummaryFamily::Digests as usize].load(Relaxed);
         let with_buckets = parts.has(DigestRow::HISTOGRAM) && self.buckets.are_enabled();
         let mut known = match which {
             Which::All if !with_buckets => self.figures.take(),

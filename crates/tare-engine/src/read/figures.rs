@@ -21,7 +21,7 @@ struct CachedSum {
 }
 
 /// The cache while one reader uses it.
-pub(super) struct Known<'a>(MutexGuard<'a, Vec<CachedSum>>);
+pub(super) struct CachedSums<'a>(MutexGuard<'a, Vec<CachedSum>>);
 
 impl SumCache {
     pub(crate) const fn new() -> SumCache {
@@ -29,16 +29,16 @@ impl SumCache {
     }
 
     /// Takes the cache. `None`: another reader has it, which is not waited for.
-    pub(super) fn take(&self) -> Option<Known<'_>> {
+    pub(super) fn take(&self) -> Option<CachedSums<'_>> {
         match self.0.try_lock() {
-            Ok(figures) => Some(Known(figures)),
-            Err(TryLockError::Poisoned(left)) => Some(Known(PoisonError::into_inner(left))),
+            Ok(figures) => Some(CachedSums(figures)),
+            Err(TryLockError::Poisoned(left)) => Some(CachedSums(PoisonError::into_inner(left))),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 }
 
-impl Known<'_> {
+impl CachedSums<'_> {
     /// Returns the cached counts of a place if its change counter still equals `stamp`.
     pub(super) fn of(&self, number: u32, stamp: u64) -> Option<&Sum> {
         let figure = self.0.get(number as usize)?;

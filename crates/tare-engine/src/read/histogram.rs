@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::Engine;
 use crate::histogram::{Histogram, Lowest};
 use crate::layout::bank::with_cell;
-use crate::layout::cell::{Cell, CellHead, Family, Viewer};
+use crate::layout::cell::{Cell, CellHead, SummaryFamily, Viewer};
 use crate::layout::histograms::{self, UNTIMED};
 use crate::memory::arena::Arena;
 use crate::setup::instrument::lock;
@@ -146,13 +146,13 @@ pub(crate) struct Truncated {
     /// States by event type minus one.
     events: Mutex<[Option<TruncatedHistograms<ClassId>>; 4]>,
     /// State of digests, including the row without a digest.
-    digests: Mutex<Option<TruncatedHistograms<Place>>>,
+    digests: Mutex<Option<TruncatedHistograms<DigestPosition>>>,
 }
 
 /// Number of a digest's place, and generation of its owner.
-pub(crate) type Place = (u32, u32);
+pub(crate) type DigestPosition = (u32, u32);
 /// The place of what belongs to no digest.
-pub(crate) const NO_DIGEST: Place = (u32::MAX, 0);
+pub(crate) const NO_DIGEST: DigestPosition = (u32::MAX, 0);
 
 /// State at a TRUNCATE. Valid while the summary's epoch is the same, that is, until the summary is reset.
 struct TruncatedHistograms<K> {
@@ -167,20 +167,20 @@ impl Truncated {
 }
 
 /// Counts of digests when their histograms were truncated.
-pub(crate) struct DigestsBefore(HashMap<Place, HistogramCounts>);
+pub(crate) struct DigestsBefore(HashMap<DigestPosition, HistogramCounts>);
 
 impl DigestsBefore {
     /// Returns the counts of a digest.
-    pub(crate) fn of(&self, place: Place) -> Option<&HistogramCounts> {
+    pub(crate) fn of(&self, place: DigestPosition) -> Option<&HistogramCounts> {
         self.0.get(&place)
     }
 
     /// Returns the sum over all digests except these. What is stored of digests that have gone belongs to the
     /// row without a digest.
-    pub(crate) fn of_others(&self, there: impl Iterator<Item = Place>) -> HistogramCounts {
+    pub(crate) fn of_others(&self, there: impl Iterator<Item = DigestPosition>) -> HistogramCounts {
         let mut others = HistogramCounts::default();
         if !self.0.is_empty() {
-            let there: HashSet<Place> = there.filter(|place| *place != NO_DIGEST).collect();
+            let there: HashSet<DigestPosition> = there.filter(|place| *place != NO_DIGEST).collect();
             let gone = self.0.iter().filter(|(place, _)| !there.contains(place));
             gone.for_each(|(_, histograms)| others.merge(histograms));
         }
@@ -189,12 +189,12 @@ impl DigestsBefore {
 }
 
 /// Returns the family whose cells have the histograms of an event type.
-fn family(of: EventType) -> Family {
+fn family(of: EventType) -> SummaryFamily {
     match of {
-        EventType::Transaction => Family::Transactions,
-        EventType::Statement => Family::Statements,
-        EventType::Stage => Family::Stages,
-        EventType::Wait => Family::Waits,
+        EventType::Transaction => SummaryFamily::Transactions,
+        EventType::Statement => SummaryFamily::Statements,
+        EventType::Stage => SummaryFamily::Stages,
+        EventType::Wait => SummaryFamily::Waits,
     }
 }
 
@@ -236,7 +236,7 @@ impl Engine {
 
     /// Implements TRUNCATE of the histograms of digests.
     pub(crate) fn truncate_digest_histograms(&self) {
-        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        let epoch = self.epochs[SummaryFamily::Digests as usize].load(Relaxed);
         let histograms = self.digest_histograms();
         *lock(&self.truncated.digests) = Some(TruncatedHistograms { epoch, histograms });
     }
@@ -247,7 +247,7 @@ impl Engine {
         if !self.buckets.are_enabled() {
             return None;
         }
-        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        let epoch = self.epochs[SummaryFamily::Digests as usize].load(Relaxed);
         let truncated = lock(&self.truncated.digests);
         let before = truncated.as_ref().filter(|before| before.epoch == epoch);
         Some(DigestsBefore(before.map_or_else(HashMap::new, |before| before.histograms.clone())))
@@ -257,14 +257,14 @@ impl Engine {
     fn counted_events(&self, of: EventType) -> (u32, Vec<(Instrument, HistogramCounts)>) {
         let family = family(of);
         let epoch = self.resets[family as usize][Viewer::Global as usize].load(Relaxed);
-        let mut instruments = self.registry.all_of(|kind| Family::of(kind) == family);
+        let mut instruments = self.registry.all_of(|kind| SummaryFamily::of(kind) == family);
         instruments.retain(|it| self.summarised(it, Grouping::Global));
         let kind = instruments.first().map_or(Kind::Mutex, |instrument| instrument.kind);
         let histograms = with_cell!(kind, C => self.unfolding(|| self.histograms::<C>(family, &instruments)));
         (epoch, instruments.into_iter().zip(histograms).collect())
     }
 
-    fn histograms<C: Cell>(&self, family: Family, of: &[Instrument]) -> Vec<HistogramCounts> {
+    fn histograms<C: Cell>(&self, family: SummaryFamily, of: &[Instrument]) -> Vec<HistogramCounts> {
         let ended = |instrument: &Instrument| match self.ended.bank.peek::<C>(&self.arena, instrument.id) {
             Some(cell) => HistogramCounts::of_shared(&self.arena, &cell.head().histogram, || cell.events()),
             None => HistogramCounts::default(),
@@ -283,7 +283,7 @@ impl Engine {
     /// thread still lives, else they are meaningless.
     fn thread_histograms<C: Cell>(
         &self,
-        family: Family,
+        family: SummaryFamily,
         thread: &Thread,
         of: &[Instrument],
     ) -> Vec<(usize, HistogramCounts)> {

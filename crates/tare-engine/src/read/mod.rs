@@ -28,13 +28,13 @@ use std::sync::atomic::{
 use crate::Engine;
 pub(crate) use crate::clock::Scale;
 use crate::layout::cell::Plain;
-use crate::memory::arena::{Use, WORDS};
+use crate::memory::arena::{BlockUse, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
-pub use digests::Digests;
+pub use digests::DigestSnapshot;
 pub use events::{
-    BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, RecordedStatement, RunningTokens,
+    BlockRow, BlockTexts, Cursor, Each, EachStatement, EventOrigin, RecordedStatement, RunningTokens,
     StatementBlock, StreamPart, StreamedStatement,
 };
 pub(crate) use events::{RunningStatement, RunningTransaction};
@@ -45,7 +45,7 @@ pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, Re
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 
 /// Callback that receives the rows of a summary one by one.
-pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;
+pub type SummarySink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;
 
 /// A live thread and its THREAD_ID. The thread may end at any time, and another one get its slab: whoever has
 /// read the slab asks [`Engine::still_lives`] with this THREAD_ID, not with that in the slab by then.
@@ -103,7 +103,7 @@ impl Engine {
     pub(crate) fn still_lives(&self, thread: &Thread, thread_id: u64) -> bool {
         std::sync::atomic::fence(Acquire);
         let block = self.arena.offset_of(thread) / WORDS as u32;
-        self.arena.used(block) == Use::Thread as u8
+        self.arena.used(block) == BlockUse::Thread as u8
             && thread.alive.load(Acquire) == 1
             && thread.thread_id.load(Relaxed) == thread_id
     }

@@ -32,7 +32,7 @@ struct CachedOwner {
 }
 
 /// Cache of owners.
-pub(crate) struct OwnerCache(Mutex<Option<Known>>);
+pub(crate) struct OwnerCache(Mutex<Option<CachedNames>>);
 
 impl OwnerCache {
     pub(crate) const fn new() -> OwnerCache {
@@ -41,7 +41,7 @@ impl OwnerCache {
 }
 
 #[derive(Default)]
-struct Known {
+struct CachedNames {
     /// OwnerCache by number of the place.
     places: Vec<CachedOwner>,
     /// Schemas as they are shown.
@@ -50,12 +50,12 @@ struct Known {
     numbers: HashMap<Vec<u8>, u32>,
 }
 
-impl Known {
+impl CachedNames {
     /// Makes room for `places`. Schemas come and go: if there are more of them than places, the cache is
     /// emptied.
     fn make_room(&mut self, places: usize) {
         if self.schemas.len() > places {
-            *self = Known::default();
+            *self = CachedNames::default();
         }
         self.places.resize(places, CachedOwner::default());
     }
@@ -112,7 +112,7 @@ impl DigestNames {
 
     /// Takes the owners that are cached. Returns the positions in the tallies of those that must be read and
     /// have counted anything.
-    fn take(&mut self, known: &Known, tallies: &Tallies, parts: Parts) -> Vec<usize> {
+    fn take(&mut self, known: &CachedNames, tallies: &Tallies, parts: Parts) -> Vec<usize> {
         let asks_slot = parts.has(DigestRow::DIGEST_TEXT.and(DigestRow::SAMPLE));
         let mut others = Vec::new();
         let sums = tallies.sums.iter().zip(&mut self.owners).enumerate().skip(REST + 1);
@@ -209,7 +209,7 @@ impl Engine {
         sum: &Sum,
         (at, place): (usize, Offset),
         parts: Parts,
-        known: &mut Known,
+        known: &mut CachedNames,
         names: &mut DigestNames,
     ) -> bool {
         let Some(slot) = self.arena.get::<DigestSlot>(place) else { return false };

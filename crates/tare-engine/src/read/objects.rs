@@ -12,7 +12,7 @@ use crate::instance::{
     File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataSlot, Prepared, ShareSlot, SocketSlot,
     Synch, TableHandle, TableIo, TableLocks,
 };
-use crate::layout::cell::{Counts, Family, Plain, Viewer};
+use crate::layout::cell::{Counts, Plain, SummaryFamily, Viewer};
 use crate::layout::program::Program;
 use crate::memory::arena::Offset;
 use crate::memory::lost::Lost;
@@ -197,7 +197,7 @@ impl Engine {
                 continue;
             };
             let tally = tally.get_or_insert_default();
-            if self.counts_for(Family::TableIo, Viewer::Global, io.epoch.load(Relaxed)) {
+            if self.counts_for(SummaryFamily::TableIo, Viewer::Global, io.epoch.load(Relaxed)) {
                 for (tally, part) in tally.iter_mut().zip(&io.parts) {
                     tally.merge(part.plain());
                 }
@@ -205,7 +205,7 @@ impl Engine {
         }
         let locks = held::<TableLocks>(&self.arena, Pool::TableLocks, locks.load(Acquire));
         if let Some((_held, locks)) = locks
-            && self.counts_for(Family::TableLock, Viewer::Global, locks.epoch.load(Relaxed))
+            && self.counts_for(SummaryFamily::TableLock, Viewer::Global, locks.epoch.load(Relaxed))
         {
             for (tally, part) in tally.locks.iter_mut().zip(&locks.parts) {
                 tally.merge(part.plain());
@@ -222,8 +222,9 @@ impl Engine {
         };
         // If there is no room for more counts, an index without any may have lost them: it has no row rather
         // than zeros.
-        let has_room =
-            self.losses.allow(Lost::IndexStats, self.table_stats[Family::TableIo as usize].load(Relaxed));
+        let has_room = self
+            .losses
+            .allow(Lost::IndexStats, self.table_stats[SummaryFamily::TableIo as usize].load(Relaxed));
         let mut indexes: Vec<IndexRow> = (0..keys)
             .filter(|key| has_room || tally.io[*key].is_some())
             .map(|key| IndexRow { name: self.key_name(share, key), io: io(&tally.io[key]) })
@@ -333,7 +334,7 @@ impl Engine {
     }
 
     fn prepared_row(&self, prepared: &Prepared, scale: Scale) -> PreparedRow {
-        let today = self.counts_for(Family::Prepared, Viewer::Global, prepared.epoch.load(Relaxed));
+        let today = self.counts_for(SummaryFamily::Prepared, Viewer::Global, prepared.epoch.load(Relaxed));
         let stat = |counts: &Counts| if today { scale.stat(counts.plain()) } else { Stat::default() };
         PreparedRow {
             object_instance_begin: prepared.identity.load(Relaxed),

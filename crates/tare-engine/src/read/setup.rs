@@ -8,7 +8,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::clock::{monotonic_ns, ticks};
 use crate::instance::{File, ShareSlot, SocketSlot, Synch, TableIo, TableLocks};
-use crate::layout::cell::{Counts, Family, IoCell, Viewer};
+use crate::layout::cell::{Counts, IoCell, SummaryFamily, Viewer};
 use crate::layout::program::Program;
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
@@ -286,20 +286,20 @@ impl Engine {
         match what {
             Reset::Events(of, scope) => self.reset_events(of, scope),
             Reset::Summary(EventType::Wait, grouping) => {
-                self.reset_summary(Family::Waits, grouping);
+                self.reset_summary(SummaryFamily::Waits, grouping);
                 if grouping == Grouping::Global {
                     self.reset_instances();
                 }
             }
-            Reset::Summary(EventType::Stage, grouping) => self.reset_summary(Family::Stages, grouping),
+            Reset::Summary(EventType::Stage, grouping) => self.reset_summary(SummaryFamily::Stages, grouping),
             Reset::Summary(EventType::Statement, grouping) => {
-                self.reset_summary(Family::Statements, grouping)
+                self.reset_summary(SummaryFamily::Statements, grouping)
             }
             Reset::Summary(EventType::Transaction, grouping) => {
-                self.reset_summary(Family::Transactions, grouping)
+                self.reset_summary(SummaryFamily::Transactions, grouping)
             }
-            Reset::Memory(grouping) => self.reset_summary(Family::Memory, grouping),
-            Reset::Errors(grouping) => self.reset_summary(Family::Errors, grouping),
+            Reset::Memory(grouping) => self.reset_summary(SummaryFamily::Memory, grouping),
+            Reset::Errors(grouping) => self.reset_summary(SummaryFamily::Errors, grouping),
             Reset::Connections(grouping) => self.reset_connections(grouping),
             Reset::Sessions(grouping) => self.reset_sessions(grouping),
             Reset::Digests => self.reset_digests(),
@@ -319,7 +319,7 @@ impl Engine {
                 self.reset_table_locks();
             }
             Reset::Programs => self.reset_programs(),
-            Reset::Prepared => self.bump_epoch(Family::Prepared, &[Viewer::Global]),
+            Reset::Prepared => self.bump_epoch(SummaryFamily::Prepared, &[Viewer::Global]),
             Reset::ActorRules => self.clear_rules::<ActorRule>(),
             Reset::ObjectRules => self.clear_rules::<ObjectRule>(),
             Reset::ActiveHistory => self.active.truncate(),
@@ -335,7 +335,7 @@ impl Engine {
         self.hidden_before[of][scope].store(ticks(), Relaxed);
     }
 
-    fn bump_epoch(&self, family: Family, viewers: &[Viewer]) {
+    fn bump_epoch(&self, family: SummaryFamily, viewers: &[Viewer]) {
         let _one_at_a_time = lock(&self.filters);
         // No epoch is 0, which is what a missing cell reads as.
         let now = self.epochs[family as usize].load(Relaxed).wrapping_add(1).max(1);
@@ -348,17 +348,17 @@ impl Engine {
 
     /// Resets a summary. The built-in resets a summary together with all it is made of, except that the
     /// global summary of waits is independent of those of threads.
-    pub(crate) fn reset_summary(&self, family: Family, grouping: Grouping) {
+    pub(crate) fn reset_summary(&self, family: SummaryFamily, grouping: Grouping) {
         use Viewer::*;
         let viewers: &[Viewer] = match (grouping, family) {
             (Grouping::Thread, _) => &[Thread],
             (Grouping::Account, _) => &[Thread, Account],
             (Grouping::User, _) => &[Thread, Account, User],
             (Grouping::Host, _) => &[Thread, Account, Host],
-            (Grouping::Global, Family::Waits) => &[Global],
+            (Grouping::Global, SummaryFamily::Waits) => &[Global],
             (Grouping::Global, _) => &[Thread, Account, User, Host, Global],
         };
-        if family == Family::Memory {
+        if family == SummaryFamily::Memory {
             self.note_all();
         }
         self.folds.begin();
@@ -391,7 +391,7 @@ impl Engine {
     }
 
     fn reset_sockets(&self) {
-        self.bump_epoch(Family::Sockets, &[Viewer::Global]);
+        self.bump_epoch(SummaryFamily::Sockets, &[Viewer::Global]);
         self.pools.each::<SocketSlot>(&self.arena, Pool::Sockets, |socket| socket.others.clear_shared());
         self.reset_ended_io(Kind::Socket);
     }
@@ -403,7 +403,7 @@ impl Engine {
 
     fn reset_programs(&self) {
         self.folds.begin();
-        self.bump_epoch(Family::Programs, &[Viewer::Global]);
+        self.bump_epoch(SummaryFamily::Programs, &[Viewer::Global]);
         self.pools.each::<Program>(&self.arena, Pool::Programs, |program| program.counts.clear_shared());
         self.folds.end();
     }
@@ -411,13 +411,13 @@ impl Engine {
     fn reset_table_io(&self) {
         // Whoever closes a table adds its counts to the share's with plain stores.
         let _turn = lock(&self.share_changes);
-        self.bump_epoch(Family::TableIo, &[Viewer::Global]);
+        self.bump_epoch(SummaryFamily::TableIo, &[Viewer::Global]);
         self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
     }
 
     fn reset_table_locks(&self) {
         let _turn = lock(&self.share_changes);
-        self.bump_epoch(Family::TableLock, &[Viewer::Global]);
+        self.bump_epoch(SummaryFamily::TableLock, &[Viewer::Global]);
         self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
     }
 
@@ -426,7 +426,7 @@ impl Engine {
         let held_io = |io: &AtomicU32| held::<TableIo>(&self.arena, Pool::TableIo, io.load(Acquire));
         for (_held, io) in share.io.iter().filter_map(held_io) {
             io.parts.iter().for_each(Counts::clear_shared);
-            io.epoch.store(self.epochs[Family::TableIo as usize].load(Relaxed), Relaxed);
+            io.epoch.store(self.epochs[SummaryFamily::TableIo as usize].load(Relaxed), Relaxed);
         }
     }
 
@@ -435,7 +435,7 @@ impl Engine {
         let locks = held::<TableLocks>(&self.arena, Pool::TableLocks, share.locks.load(Acquire));
         if let Some((_held, locks)) = locks {
             locks.parts.iter().for_each(Counts::clear_shared);
-            locks.epoch.store(self.epochs[Family::TableLock as usize].load(Relaxed), Relaxed);
+            locks.epoch.store(self.epochs[SummaryFamily::TableLock as usize].load(Relaxed), Relaxed);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::parties::SeenParty;
-use super::{Scale, Sink};
+use super::{Scale, SummarySink};
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, USER};
 use crate::count::peak::Branch;
@@ -12,7 +12,8 @@ use crate::instance::{File, SocketSlot};
 use crate::layout::balance::{MemoryCell, Span, Spans};
 use crate::layout::bank::Bank;
 use crate::layout::cell::{
-    ByteCounts, Cell, Family, IoCell, IoCounts, Plain, StatCell, StatementCell, TransactionCell, Viewer,
+    ByteCounts, Cell, IoCell, IoCounts, Plain, StatCell, StatementCell, SummaryFamily, TransactionCell,
+    Viewer,
 };
 use crate::layout::counters::{COUNTERS, PlainCounters};
 use crate::layout::error::{ErrorCell, PlainError};
@@ -225,46 +226,50 @@ pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounter
 impl Engine {
     /// Emits a row for every wait instrument and owner, zeros included, in the order of registration. Only
     /// the grouping by thread can be restricted to one thread.
-    pub fn wait_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, Stat>) {
+    pub fn wait_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: SummarySink<'_, Stat>) {
         let scale = Scale::of(self);
-        self.summarise::<WaitTally, _>(Family::Waits, asked.into(), |_, t| scale.stat(t.0), sink);
+        self.summarise::<WaitTally, _>(SummaryFamily::Waits, asked.into(), |_, t| scale.stat(t.0), sink);
     }
 
     /// Emits a row for every stage instrument and owner. See also [`Engine::wait_summary`].
-    pub fn stage_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, Stat>) {
+    pub fn stage_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: SummarySink<'_, Stat>) {
         let scale = Scale::of(self);
-        self.summarise::<WaitTally, _>(Family::Stages, asked.into(), |_, t| scale.stat(t.0), sink);
+        self.summarise::<WaitTally, _>(SummaryFamily::Stages, asked.into(), |_, t| scale.stat(t.0), sink);
     }
 
     /// Emits a row for every statement instrument and owner. See also [`Engine::wait_summary`].
-    pub fn statement_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, StatementStat>) {
+    pub fn statement_summary(
+        &self,
+        asked: impl Into<ReadRequest<Grouping>>,
+        sink: SummarySink<'_, StatementStat>,
+    ) {
         let scale = Scale::of(self);
         let stat = |_, t: StatementTally| StatementStat { stat: scale.stat(t.0), sum: counters(t.1) };
-        self.summarise::<StatementTally, _>(Family::Statements, asked.into(), stat, sink);
+        self.summarise::<StatementTally, _>(SummaryFamily::Statements, asked.into(), stat, sink);
     }
 
     /// Emits a row for the transaction instrument and every owner. See also [`Engine::wait_summary`].
     pub fn transaction_summary(
         &self,
         asked: impl Into<ReadRequest<Grouping>>,
-        sink: Sink<'_, TransactionStat>,
+        sink: SummarySink<'_, TransactionStat>,
     ) {
         let scale = Scale::of(self);
         let stat = |_, t: TransactionTally| TransactionStat {
             read_write: scale.stat(t.0),
             read_only: scale.stat(t.1),
         };
-        self.summarise::<TransactionTally, _>(Family::Transactions, asked.into(), stat, sink);
+        self.summarise::<TransactionTally, _>(SummaryFamily::Transactions, asked.into(), stat, sink);
     }
 
     /// Emits a row for every memory instrument and owner. See also [`Engine::wait_summary`].
-    pub fn memory_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, MemoryStat>) {
-        self.summarise::<MemoryTally, _>(Family::Memory, asked.into(), |_, t| t.0, sink);
+    pub fn memory_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: SummarySink<'_, MemoryStat>) {
+        self.summarise::<MemoryTally, _>(SummaryFamily::Memory, asked.into(), |_, t| t.0, sink);
     }
 
     /// Emits a row for every error and owner, zeros included, by number. Errors that the host does not know
     /// come first.
-    pub fn error_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, ErrorStat>) {
+    pub fn error_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: SummarySink<'_, ErrorStat>) {
         let scale = Scale::of(self);
         let stat = |class, ErrorTally(plain): ErrorTally| ErrorStat {
             error: self.errors.of_class(class).copied(),
@@ -272,18 +277,18 @@ impl Engine {
             handled: plain.handled,
             seen_us: plain.seen().map(|(first, last)| (scale.wall_us(first), scale.wall_us(last))),
         };
-        self.summarise::<ErrorTally, _>(Family::Errors, asked.into(), stat, sink);
+        self.summarise::<ErrorTally, _>(SummaryFamily::Errors, asked.into(), stat, sink);
     }
 
     /// Returns the instruments, or errors, that a family's summary has rows for.
-    fn counted(&self, family: Family, grouping: Grouping) -> Vec<Counted> {
-        if family == Family::Errors {
+    fn counted(&self, family: SummaryFamily, grouping: Grouping) -> Vec<SummarizedClass> {
+        if family == SummaryFamily::Errors {
             let name = |id| self.errors.of_class(id).map_or("", |error| error.name);
-            return self.errors.classes().map(|id| Counted { id, name: name(id) }).collect();
+            return self.errors.classes().map(|id| SummarizedClass { id, name: name(id) }).collect();
         }
-        let instruments = self.registry.all_of(|kind| Family::of(kind) == family).into_iter();
+        let instruments = self.registry.all_of(|kind| SummaryFamily::of(kind) == family).into_iter();
         let summarised = instruments.filter(|it| self.summarised(it, grouping));
-        summarised.map(|Instrument { id, name, .. }| Counted { id, name }).collect()
+        summarised.map(|Instrument { id, name, .. }| SummarizedClass { id, name }).collect()
     }
 
     /// Returns whether an instrument has rows at this grouping. Abstract statements have none, and memory of
@@ -301,10 +306,10 @@ impl Engine {
 
     fn summarise<T: Tally, S>(
         &self,
-        family: Family,
+        family: SummaryFamily,
         asked: ReadRequest<Grouping>,
         stat: impl Fn(ClassId, T) -> S,
-        sink: Sink<'_, S>,
+        sink: SummarySink<'_, S>,
     ) {
         let ReadRequest { what: grouping, thread, parts } = asked;
         let instruments = self.counted(family, grouping);
@@ -344,11 +349,11 @@ impl Engine {
 
     fn summarise_parties<T: Tally, S>(
         &self,
-        family: Family,
+        family: SummaryFamily,
         (kind, parts): (usize, Parts),
-        of: &[Counted],
+        of: &[SummarizedClass],
         stat: &impl Fn(ClassId, T) -> S,
-        sink: Sink<'_, S>,
+        sink: SummarySink<'_, S>,
     ) {
         // Threads that connect from here on are missing. Those that leave are in the party's sums by then.
         let threads: Vec<(&Thread, u64)> =
@@ -375,7 +380,12 @@ impl Engine {
 
     /// Returns the sums of a party's closed connections. A user's and a host's include those of their
     /// accounts.
-    fn sums_tallies<T: Tally>(&self, family: Family, party: &SeenParty, of: &[Counted]) -> Vec<T> {
+    fn sums_tallies<T: Tally>(
+        &self,
+        family: SummaryFamily,
+        party: &SeenParty,
+        of: &[SummarizedClass],
+    ) -> Vec<T> {
         let mut tallies = vec![T::default(); of.len()];
         let add = |tally: &mut T, cell: &T::Cell| tally.add(&self.arena, cell);
         merge(&mut tallies, &self.bank_tallies(&[&party.slot.sums(family).bank], of, add));
@@ -388,7 +398,12 @@ impl Engine {
         tallies
     }
 
-    fn global_tallies<T: Tally>(&self, family: Family, parts: Parts, of: &[Counted]) -> Vec<T> {
+    fn global_tallies<T: Tally>(
+        &self,
+        family: SummaryFamily,
+        parts: Parts,
+        of: &[SummarizedClass],
+    ) -> Vec<T> {
         let mut tallies = vec![T::default(); of.len()];
         let add = |tally: &mut T, cell: &T::Cell| tally.add(&self.arena, cell);
         merge(&mut tallies, &self.bank_tallies(&[&self.ended_sums(family).bank], of, add));
@@ -405,12 +420,12 @@ impl Engine {
     /// Sets the marks of memory sums, if they are requested: they need all parts of a sum.
     fn mark_sums<'a, T: Tally>(
         &self,
-        (family, parts): (Family, Parts),
+        (family, parts): (SummaryFamily, Parts),
         branch: impl FnOnce() -> Branch<'a>,
-        of: &[Counted],
+        of: &[SummarizedClass],
         tallies: &mut [T],
     ) {
-        if family == Family::Memory && parts.has(MemoryStat::MARKS) {
+        if family == SummaryFamily::Memory && parts.has(MemoryStat::MARKS) {
             let branch = branch();
             tallies.iter_mut().zip(of).for_each(|(tally, it)| tally.mark(self.spans(&branch, it.id)));
         }
@@ -420,14 +435,14 @@ impl Engine {
     /// they are meaningless.
     fn thread_tallies<T: Tally>(
         &self,
-        family: Family,
+        family: SummaryFamily,
         viewer: Viewer,
         thread: &Thread,
-        of: &[Counted],
+        of: &[SummarizedClass],
     ) -> Vec<(usize, T)> {
         let [own, other, kept] = [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY].map(|it| &thread.banks[it]);
         let banks: &[&Bank] = match (family, viewer) {
-            (Family::Errors, _) => &[&thread.errors],
+            (SummaryFamily::Errors, _) => &[&thread.errors],
             (_, Viewer::Global) => &[own, other],
             _ => &[own, kept],
         };
@@ -445,7 +460,7 @@ impl Engine {
     fn bank_tallies<T: Tally>(
         &self,
         banks: &[&Bank],
-        of: &[Counted],
+        of: &[SummarizedClass],
         add: impl Fn(&mut T, &T::Cell),
     ) -> Vec<(usize, T)> {
         let mut cells = Vec::new();
@@ -542,7 +557,7 @@ impl ByteCounts {
 }
 
 /// An instrument, or an error, in a summary.
-struct Counted {
+struct SummarizedClass {
     id: ClassId,
     name: &'static str,
 }
@@ -554,10 +569,10 @@ fn merge<T: Tally>(sums: &mut [T], own: &[(usize, T)]) {
 
 fn emit<T, S>(
     owner: &Owner,
-    instruments: &[Counted],
+    instruments: &[SummarizedClass],
     tallies: Vec<T>,
     stat: &impl Fn(ClassId, T) -> S,
-    sink: Sink<'_, S>,
+    sink: SummarySink<'_, S>,
 ) -> ControlFlow<()> {
     for (instrument, tally) in instruments.iter().zip(tallies) {
         sink(Summary { owner: owner.clone(), name: instrument.name, stat: stat(instrument.id, tally) })?;

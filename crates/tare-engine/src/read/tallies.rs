@@ -1,6 +1,6 @@
 //! Sums of all digests: of threads, of places, and of digests that lost their place.
 
-use super::histogram::{HistogramCounts, NO_DIGEST, Place};
+use super::histogram::{DigestPosition, HistogramCounts, NO_DIGEST};
 use crate::count::digest_table::DigestTally;
 
 /// Sum of one digest.
@@ -121,7 +121,7 @@ impl Tallies {
     }
 
     /// Returns the key of a sum, in the form of [`super::histogram`].
-    pub(super) fn place(&self, at: usize) -> Place {
+    pub(super) fn place(&self, at: usize) -> DigestPosition {
         if at == REST { NO_DIGEST } else { (self.sums[at].number, self.sums[at].generation) }
     }
 

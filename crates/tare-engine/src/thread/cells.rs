@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
 use crate::layout::bank::{MAP_ENTRIES, MAPS, MARKS, cell_words, entry_of, place};
-use crate::layout::cell::{Cell, CellHead, Family, RETIRED};
+use crate::layout::cell::{Cell, CellHead, RETIRED, SummaryFamily};
 use crate::layout::cell_list::{CellList, PAGE_WORDS};
-use crate::memory::arena::{Base, LINE, Offset, Own, Use, WORDS};
+use crate::memory::arena::{Base, BlockUse, LINE, Offset, Own, WORDS};
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
 
@@ -21,7 +21,7 @@ impl Engine {
         thread: &'static Thread,
         bank: usize,
         class: ClassId,
-        family: Family,
+        family: SummaryFamily,
     ) -> Option<&'static C> {
         match thread.banks[bank].cell::<C>(&self.arena, class) {
             Some(cell) if cell.head().epoch.load(Relaxed) == self.epochs[family as usize].load(Relaxed) => {
@@ -39,7 +39,7 @@ impl Engine {
         base: Base,
         thread: &Thread,
         class: ClassId,
-        family: Family,
+        family: SummaryFamily,
     ) -> Option<Offset> {
         let place = place(thread.banks[BANK_OWN].settled_entry(base, class));
         let head: &CellHead = base.at_or_zero(place);
@@ -53,7 +53,7 @@ impl Engine {
         thread: &'static Thread,
         bank: usize,
         class: ClassId,
-        family: Family,
+        family: SummaryFamily,
     ) -> Option<&'static C> {
         let kind = self.registry.kind(class);
         self.make_cell_of(thread, bank, class, kind, family)
@@ -67,12 +67,12 @@ impl Engine {
         bank: usize,
         class: ClassId,
         kind: Kind,
-        family: Family,
+        family: SummaryFamily,
     ) -> Option<&'static C> {
         let (bank, list) = (thread.bank(bank), &thread.cell_lists[bank]);
         let map = &bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
         if map.load(Relaxed) == 0 {
-            match self.arena.take(Use::Map, 0) {
+            match self.arena.take(BlockUse::Map, 0) {
                 Some(block) => map.store(block * WORDS as u32, Release),
                 None => {
                     self.losses.count(Lost::Cells);
@@ -115,7 +115,7 @@ impl Engine {
         &self,
         thread: &Thread,
         class: ClassId,
-        family: Family,
+        family: SummaryFamily,
         cell: &'static C,
     ) -> Option<&'static C> {
         let list = &thread.cell_lists[BANK_OWN];
@@ -150,7 +150,7 @@ impl Engine {
     pub(crate) fn cell_space(&self, thread: &Thread, words: u32) -> Option<Offset> {
         if thread.cell_left.load(Relaxed) < words {
             let count = thread.cell_count.load(Relaxed) as usize;
-            let block = if count < CELL_BLOCKS { self.arena.take(Use::Cells, 0) } else { None };
+            let block = if count < CELL_BLOCKS { self.arena.take(BlockUse::Cells, 0) } else { None };
             let Some(block) = block else {
                 self.losses.count(Lost::Cells);
                 return None;

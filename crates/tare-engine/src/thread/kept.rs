@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::layout::bank::MAPS;
 use crate::layout::cell_list::CellList;
 use crate::layout::ring::RingBlocks;
-use crate::memory::arena::{BlockId, Offset, Own, Use, WORDS};
+use crate::memory::arena::{BlockId, BlockUse, Offset, Own, WORDS};
 use crate::setup::instrument::lock;
 use crate::thread::{BANKS, Thread};
 
@@ -120,9 +120,9 @@ impl Engine {
         let inherited = Inherited::of(thread);
         self.arena.begin_with(block, ZEROED);
         thread.ring_blocks.iter().for_each(RingBlocks::begin);
-        self.arena.begin(inherited.texts / WORDS as u32, Use::ThreadText);
+        self.arena.begin(inherited.texts / WORDS as u32, BlockUse::ThreadText);
         if inherited.level != 0 {
-            self.arena.begin(inherited.level / WORDS as u32, Use::Statement);
+            self.arena.begin(inherited.level / WORDS as u32, BlockUse::Statement);
         }
         inherited.leave_to(thread);
         Some(thread)

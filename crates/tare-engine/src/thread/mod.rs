@@ -37,7 +37,7 @@ use crate::layout::ring::{RINGS, Ring, RingBlocks, WAIT_DEPTH};
 use crate::layout::session_memory::SessionMemory;
 use crate::layout::transaction::OpenTransaction;
 use crate::layout::wait::{OpenWait, histories_of};
-use crate::memory::arena::{Base, BlockId, LINE, Own, Use, View, WORDS};
+use crate::memory::arena::{ArenaView, Base, BlockId, BlockUse, LINE, Own, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::pool::Stash;
 use crate::setup::filter;
@@ -201,7 +201,7 @@ pub(crate) struct Thread {
 }
 
 // SAFETY: consists of atomics only, alignment 64; the assertion below checks that it fits a block.
-unsafe impl View for Thread {}
+unsafe impl ArenaView for Thread {}
 const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
 // The words that a statement or a transaction reads lie on few lines.
 const _: () = assert!(offset_of!(Thread, statements) / LINE == offset_of!(Thread, hidden) / LINE);
@@ -447,8 +447,8 @@ impl Engine {
     }
 
     fn make_slab(&self) -> Option<&'static Thread> {
-        let block = self.arena.take(Use::Thread, 0)?;
-        let Some(texts) = self.arena.take(Use::ThreadText, 0) else {
+        let block = self.arena.take(BlockUse::Thread, 0)?;
+        let Some(texts) = self.arena.take(BlockUse::ThreadText, 0) else {
             self.arena.give(block);
             return None;
         };

@@ -10,7 +10,7 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::layout::bank::{MARKS, READY, SUMMED, UNTIMED, entry_of, place};
-use crate::layout::cell::{Cell, Family, StatCell};
+use crate::layout::cell::{Cell, StatCell, SummaryFamily};
 use crate::layout::histograms;
 use crate::layout::stage::begin_of;
 use crate::layout::wait::leaf_of;
@@ -91,7 +91,7 @@ impl Engine {
         thread: &Thread,
         usual: &AtomicU32,
         class: ClassId,
-        family: Family,
+        family: SummaryFamily,
     ) -> Option<(Offset, u32)> {
         let mark = self.mark(usual.own(), class)?;
         let bank = &thread.banks[BANK_OWN];

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::memory::arena::{View, WORDS};
+use crate::memory::arena::{ArenaView, WORDS};
 
 /// Maximum number of bytes of connection attributes kept per thread.
 pub const MAX_CONNECT_ATTRS: usize = 2048;
@@ -24,5 +24,5 @@ pub(crate) struct ThreadText {
 }
 
 // SAFETY: consists of atomics only, alignment 8; the assertion below checks that it fits a block.
-unsafe impl View for ThreadText {}
+unsafe impl ArenaView for ThreadText {}
 const _: () = assert!(size_of::<ThreadText>() <= WORDS * 8);

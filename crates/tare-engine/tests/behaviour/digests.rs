@@ -445,7 +445,7 @@ fn digests_of_a_moment_stay_as_they_are() {
     rig.engine.reset(Reset::Digests);
     let shown = |row: &DigestRow| format!("{row:?}");
     let mut again: Vec<String> = (0..now.count()).map(|at| shown(now.row(at, Parts::ALL).unwrap())).collect();
-    let figures = |at: usize, now: &mut Digests<'_>| now.row(at, Parts::NONE).unwrap().stat.stat;
+    let figures = |at: usize, now: &mut DigestSnapshot<'_>| now.row(at, Parts::NONE).unwrap().stat.stat;
     let count: u64 = (0..now.count()).map(|at| figures(at, &mut now).count).sum();
     assert_eq!((count, now.count()), (5, rows.len()));
     let mut rows_shown: Vec<String> = rows.iter().map(shown).collect();

@@ -15,7 +15,7 @@ use tare_rig::*;
 struct Reader {
     cursor: Cursor,
     rows: Vec<StatementRow>,
-    origins: Vec<Origin>,
+    origins: Vec<EventOrigin>,
     lost: u64,
     position: u64,
     blocks: ByBlocks,
@@ -30,7 +30,7 @@ struct ByBlocks {
 }
 
 impl ByBlocks {
-    fn read(&mut self, rig: Rig, rows: &[StatementRow], origins: &[Origin]) -> StreamPart {
+    fn read(&mut self, rig: Rig, rows: &[StatementRow], origins: &[EventOrigin]) -> StreamPart {
         let ByBlocks { cursor, names, digests } = self;
         let (mut told, mut at, scale) = (HashMap::new(), 0, rig.scale());
         let texts = BlockTexts { sql: true, digest: true };
@@ -64,7 +64,7 @@ fn compare(
     (name, sql, digest): (&str, Option<String>, Option<&DigestText>),
     scale: Scale,
     row: &StatementRow,
-    origin: &Origin,
+    origin: &EventOrigin,
 ) {
     let StatementRow { head, counters, .. } = row;
     assert_eq!((block.thread_id, name), (head.thread_id, head.name));
@@ -423,7 +423,7 @@ proptest! {
 fn users(rig: Rig, cursors: &mut [Cursor; 2]) -> [Vec<String>; 2] {
     let mut users = [const { Vec::new() }; 2];
     let [of_waits, of_stages] = &mut users;
-    let name = |origin: &Origin| origin.user.as_deref().unwrap_or("nobody").to_owned();
+    let name = |origin: &EventOrigin| origin.user.as_deref().unwrap_or("nobody").to_owned();
     rig.stream_waits(&mut cursors[0], Parts::NONE, &mut |_, origin| {
         of_waits.push(name(origin));
         ControlFlow::Continue(())
@@ -463,7 +463,7 @@ fn a_block_that_is_begun_anew_takes_no_others_along() {
     rig.set_consumer(Consumer::EventsStatementsHistoryLong, false);
     let (one, other) = (rig.connect(), rig.connect());
     let mut cursor = Cursor::default();
-    let nothing = &mut |_: &StreamedStatement<'_>, _: &Origin| ControlFlow::Continue(());
+    let nothing = &mut |_: &StreamedStatement<'_>, _: &EventOrigin| ControlFlow::Continue(());
     rig.stream_statements(&mut cursor, Parts::NONE, nothing);
     rig.on(one, || run(rig, 0..1));
     rig.on(other, || run(rig, 1..131));

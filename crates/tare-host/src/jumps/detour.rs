@@ -72,14 +72,14 @@ impl Function {
     }
 
     /// Returns the instructions that a jump replaces, if they are whole and position-independent.
-    fn beginning(self, jump: Replaced) -> Result<&'static [u8], DetourError> {
+    fn beginning(self, jump: ReplacedStart) -> Result<&'static [u8], DetourError> {
         let unexpected = DetourError::Unexpected(self.name);
-        if jump == Replaced::Long && !self.start().is_multiple_of(16) {
+        if jump == ReplacedStart::Long && !self.start().is_multiple_of(16) {
             return Err(unexpected);
         }
         let (first, jump) = match jump {
-            Replaced::Long => (0, JUMP),
-            Replaced::Short => (self.code.len() - code::without_entry_mark(self.code).len(), SHORT_JUMP),
+            ReplacedStart::Long => (0, JUMP),
+            ReplacedStart::Short => (self.code.len() - code::without_entry_mark(self.code).len(), SHORT_JUMP),
         };
         let mut len = 0;
         while len < first + jump {
@@ -91,7 +91,7 @@ impl Function {
 
 /// The jump that replaces the beginning of a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Replaced {
+enum ReplacedStart {
     /// One of [`JUMP`] bytes at the function's first byte.
     Long,
     /// One of [`SHORT_JUMP`] bytes behind the entry mark.
@@ -121,7 +121,7 @@ pub fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
 ///
 /// When a beginning cannot be copied, or the system refuses memory for code.
 pub fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize; N], DetourError> {
-    let copies = copied(&functions, Replaced::Long)?;
+    let copies = copied(&functions, ReplacedStart::Long)?;
     Ok(std::array::from_fn(|at| copies[at]))
 }
 
@@ -132,10 +132,10 @@ pub fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize; N], De
 ///
 /// When a beginning cannot be copied, or the system refuses memory for code.
 pub fn copies_for_lead(functions: &[Function]) -> Result<Vec<usize>, DetourError> {
-    copied(functions, Replaced::Short)
+    copied(functions, ReplacedStart::Short)
 }
 
-fn copied(functions: &[Function], jump: Replaced) -> Result<Vec<usize>, DetourError> {
+fn copied(functions: &[Function], jump: ReplacedStart) -> Result<Vec<usize>, DetourError> {
     let mut copies = Vec::with_capacity(functions.len());
     for functions in functions.chunks(PAGE / COPY) {
         let mut page = [0xCC; PAGE];

@@ -9,7 +9,7 @@ use std::io;
 
 use super::detour::{PAGE, make_code_near};
 use super::error::LeadError;
-use super::write::{JUMP, Target, with_writable_code};
+use super::write::{JUMP, JumpTarget, with_writable_code};
 use crate::code::{distance_of_call, without_entry_mark};
 
 /// The size in bytes of a short jump.
@@ -23,7 +23,7 @@ pub const MOST_LED: usize = PAGE / APART;
 /// Functions that lead elsewhere, and what their entries held before.
 #[derive(Debug)]
 #[must_use = "what was overwritten is known here only"]
-pub struct Led {
+pub struct RedirectedFunctions {
     places: Vec<(usize, [u8; SHORT_JUMP])>,
 }
 
@@ -49,12 +49,12 @@ pub unsafe fn behind_entry_mark(function: usize) -> usize {
 ///
 /// Each function lies in the program's code, has [`SHORT_JUMP`] bytes of its own behind its entry mark, into
 /// which nobody jumps, and nobody runs it meanwhile. Each replacement is a function of the same type.
-pub unsafe fn lead(functions: &[(usize, usize)]) -> Result<Led, LeadError> {
+pub unsafe fn lead(functions: &[(usize, usize)]) -> Result<RedirectedFunctions, LeadError> {
     let places: Vec<usize> =
         // SAFETY: a function of the program (the caller's).
         functions.iter().map(|(from, _)| unsafe { behind_entry_mark(*from) }).collect();
     let (Some(first), Some(last)) = (places.iter().min(), places.iter().max()) else {
-        return Ok(Led { places: Vec::new() });
+        return Ok(RedirectedFunctions { places: Vec::new() });
     };
     let (first, last) = (*first, *last);
     if functions.len() > MOST_LED {
@@ -62,7 +62,7 @@ pub unsafe fn lead(functions: &[(usize, usize)]) -> Result<Led, LeadError> {
     }
     let mut page = [0xCC; PAGE];
     for ((_, to), long) in functions.iter().zip(page.chunks_mut(APART)) {
-        long[..JUMP].copy_from_slice(&Target::Address(*to).jump());
+        long[..JUMP].copy_from_slice(&JumpTarget::Address(*to).jump());
     }
     let page = make_code_near(&page, first).map_err(|error| LeadError::NoPage(error.to_string()))?;
     let jump = |(at, place): (usize, &usize)| {
@@ -81,10 +81,10 @@ pub unsafe fn lead(functions: &[(usize, usize)]) -> Result<Led, LeadError> {
         }
     })
     .map_err(|error| LeadError::Refused(error.to_string()))?;
-    Ok(Led { places: jumps.into_iter().map(|(place, _, old)| (place, old)).collect() })
+    Ok(RedirectedFunctions { places: jumps.into_iter().map(|(place, _, old)| (place, old)).collect() })
 }
 
-impl Led {
+impl RedirectedFunctions {
     /// Returns how many functions lead elsewhere.
     pub fn len(&self) -> usize {
         self.places.len()

@@ -10,22 +10,22 @@ pub const JUMP: usize = 13;
 
 /// The target of a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum JumpTarget {
     /// This address.
     Address(usize),
     /// The address stored at this one.
     Slot(usize),
 }
 
-impl Target {
+impl JumpTarget {
     /// Returns the jump's code. The registers used are free between a call and the function. It is `mov
     /// address, %r11` and `jmp *%r11`, with the address in the instruction, because an address in memory next
     /// to the code would be read as data and take a line of that cache, too; or it is `mov (slot), %rax` and
     /// `jmp *%rax`.
     pub fn jump(self) -> [u8; JUMP] {
         let (mut code, address) = match self {
-            Target::Address(address) => ([0x49, 0xBB, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xFF, 0xE3], address),
-            Target::Slot(slot) => ([0x48, 0xA1, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xE0, 0xCC], slot),
+            JumpTarget::Address(address) => ([0x49, 0xBB, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xFF, 0xE3], address),
+            JumpTarget::Slot(slot) => ([0x48, 0xA1, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xE0, 0xCC], slot),
         };
         code[2..10].copy_from_slice(&address.to_le_bytes());
         code
@@ -59,7 +59,7 @@ pub unsafe fn overwrite<const N: usize>(at: usize, bytes: [u8; N]) -> io::Result
 ///
 /// Each function has [`JUMP`] bytes, counting what fills the space behind it, lies in the program's code, and
 /// nobody runs it meanwhile. Each target is a function of the same type, or a slot that always holds one.
-pub unsafe fn write_jumps(jumps: &[(usize, Target)]) -> io::Result<()> {
+pub unsafe fn write_jumps(jumps: &[(usize, JumpTarget)]) -> io::Result<()> {
     let first = jumps.iter().map(|(from, _)| *from).min().unwrap_or(0);
     let last = jumps.iter().map(|(from, _)| from + JUMP).max().unwrap_or(0);
     with_writable_code(first, last, || {
@@ -111,8 +111,8 @@ mod tests {
     fn a_jump_goes_to_its_address_or_where_its_slot_leads_now() {
         let slot = AtomicUsize::new(one as *const () as usize);
         let mut page = [0xCC; detour::PAGE];
-        page[..JUMP].copy_from_slice(&Target::Address(two as *const () as usize).jump());
-        page[64..][..JUMP].copy_from_slice(&Target::Slot(slot.as_ptr().addr()).jump());
+        page[..JUMP].copy_from_slice(&JumpTarget::Address(two as *const () as usize).jump());
+        page[64..][..JUMP].copy_from_slice(&JumpTarget::Slot(slot.as_ptr().addr()).jump());
         let at = detour::make_code(&page).expect("memory for code");
         // SAFETY: a jump to one of the functions above, which have this type.
         let call = |at: usize| unsafe { transmute::<usize, extern "C" fn() -> c_int>(at)() };

@@ -13,15 +13,15 @@ use tare_engine::{
 use tare_tables::Shape;
 use tare_words::misspelt::meant;
 
-use super::error::{OptionError, Origin};
-use super::file::Entry;
+use super::error::{OptionError, OptionOrigin};
+use super::file::GivenOption;
 use super::value;
 use super::{ConsumerRule, InstrumentRule, LevelRule, Options, wildcard_matches};
 use crate::socket;
 
 /// The type of an option's value, and the field it is stored in.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum OptionType {
     /// `ON` or `OFF`.
     Switch(fn(&mut Options) -> &mut bool),
     /// A number of bytes, with the smallest and the largest.
@@ -58,7 +58,7 @@ pub struct OptionDef {
     /// The name as written in a file; `_` may stand for `-`.
     pub name: &'static str,
     /// The type of the value.
-    pub kind: Kind,
+    pub kind: OptionType,
     /// The default as it would be written; empty if there is none.
     pub default: &'static str,
     /// The description for `docs/reference/options.md`.
@@ -67,12 +67,12 @@ pub struct OptionDef {
 
 /// Defines a number of instruments; one registry holds those of all kinds.
 const fn classes(name: &'static str, doc: &'static str, field: fn(&mut Options) -> &mut u32) -> OptionDef {
-    OptionDef { name, kind: Kind::Count(0, MAX_INSTRUMENTS as u32, field), default: "2048", doc }
+    OptionDef { name, kind: OptionType::Count(0, MAX_INSTRUMENTS as u32, field), default: "2048", doc }
 }
 
 /// Defines a number of things that only memory limits unless the option is set.
 const fn instances(name: &'static str, doc: &'static str, field: fn(&mut Options) -> &mut u32) -> OptionDef {
-    OptionDef { name, kind: Kind::Count(0, 1_048_576, field), default: "", doc }
+    OptionDef { name, kind: OptionType::Count(0, 1_048_576, field), default: "", doc }
 }
 
 /// The error text that lists the allowed values of `sample`.
@@ -86,111 +86,111 @@ const HISTORY_LONG_MAX: u32 = 1_048_576;
 pub static OPTIONS: &[OptionDef] = &[
     OptionDef {
         name: "enabled",
-        kind: Kind::Switch(|o| &mut o.enabled),
+        kind: OptionType::Switch(|o| &mut o.enabled),
         default: "ON",
         doc: "OFF: tare disables itself, and the server runs as if it were absent.",
     },
     OptionDef {
         name: "memory-max",
-        kind: Kind::Size(8 << 20, 4 << 30, |o| &mut o.memory_max),
+        kind: OptionType::Size(8 << 20, 4 << 30, |o| &mut o.memory_max),
         default: "64M",
         doc: "Memory tare takes at most; what does not fit is counted as lost.",
     },
     OptionDef {
         name: "events-waits-history-size",
-        kind: Kind::Count(0, HISTORY_MAX, |o| &mut o.history_size.waits),
+        kind: OptionType::Count(0, HISTORY_MAX, |o| &mut o.history_size.waits),
         default: "64",
         doc: "Waits kept per thread.",
     },
     OptionDef {
         name: "events-stages-history-size",
-        kind: Kind::Count(0, HISTORY_MAX, |o| &mut o.history_size.stages),
+        kind: OptionType::Count(0, HISTORY_MAX, |o| &mut o.history_size.stages),
         default: "64",
         doc: "Stages kept per thread.",
     },
     OptionDef {
         name: "events-statements-history-size",
-        kind: Kind::Count(0, HISTORY_MAX, |o| &mut o.history_size.statements),
+        kind: OptionType::Count(0, HISTORY_MAX, |o| &mut o.history_size.statements),
         default: "16",
         doc: "Statements kept per thread.",
     },
     OptionDef {
         name: "events-transactions-history-size",
-        kind: Kind::Count(0, HISTORY_MAX, |o| &mut o.history_size.transactions),
+        kind: OptionType::Count(0, HISTORY_MAX, |o| &mut o.history_size.transactions),
         default: "16",
         doc: "Transactions kept per thread.",
     },
     OptionDef {
         name: "events-waits-history-long-size",
-        kind: Kind::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.waits),
+        kind: OptionType::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.waits),
         default: "10000",
         doc: "Waits kept of all threads together.",
     },
     OptionDef {
         name: "events-stages-history-long-size",
-        kind: Kind::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.stages),
+        kind: OptionType::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.stages),
         default: "10000",
         doc: "Stages kept of all threads together.",
     },
     OptionDef {
         name: "events-statements-history-long-size",
-        kind: Kind::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.statements),
+        kind: OptionType::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.statements),
         default: "10000",
         doc: "Statements kept of all threads together.",
     },
     OptionDef {
         name: "events-transactions-history-long-size",
-        kind: Kind::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.transactions),
+        kind: OptionType::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.transactions),
         default: "10000",
         doc: "Transactions kept of all threads together.",
     },
     OptionDef {
         name: "digests-size",
-        kind: Kind::Count(0, 1_048_576, |o| &mut o.digests_size),
+        kind: OptionType::Count(0, 1_048_576, |o| &mut o.digests_size),
         default: "5000",
         doc: "Statement digests kept; a new one takes the place of the one seen least recently. One row is for statements \
               whose digest found no place. 0: nothing is counted by digest.",
     },
     OptionDef {
         name: "accounts-size",
-        kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[0]),
+        kind: OptionType::Count(0, 65_536, |o| &mut o.parties_size[0]),
         default: "1000",
         doc: "Accounts kept; connections of further accounts count for their user and host only.",
     },
     OptionDef {
         name: "users-size",
-        kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[1]),
+        kind: OptionType::Count(0, 65_536, |o| &mut o.parties_size[1]),
         default: "1000",
         doc: "Users kept; connections of further users count for their account and host only.",
     },
     OptionDef {
         name: "hosts-size",
-        kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[2]),
+        kind: OptionType::Count(0, 65_536, |o| &mut o.parties_size[2]),
         default: "1000",
         doc: "Hosts kept; connections from further hosts count for their account and user only.",
     },
     OptionDef {
         name: "max-digest-length",
-        kind: Kind::Count(16, MAX_DIGEST as u32, |o| &mut o.max_digest_length),
+        kind: OptionType::Count(16, MAX_DIGEST as u32, |o| &mut o.max_digest_length),
         default: "1024",
         doc: "Bytes kept of a digest's token sequence.",
     },
     OptionDef {
         name: "max-sql-text-length",
-        kind: Kind::Count(0, MAX_SQL_TEXT as u32, |o| &mut o.max_sql_text_length),
+        kind: OptionType::Count(0, MAX_SQL_TEXT as u32, |o| &mut o.max_sql_text_length),
         default: "1024",
         doc: "Bytes kept of a statement's text.",
     },
     OptionDef {
         name: "max-digest-sample-age",
-        kind: Kind::Seconds(0, 1_048_576, |o| &mut o.max_digest_sample_age),
+        kind: OptionType::Seconds(0, 1_048_576, |o| &mut o.max_digest_sample_age),
         default: "60",
         doc: "After so many seconds the next statement of a digest replaces its sample, even if it is faster. 0: only a \
               slower one does. There are samples in the shape extended only.",
     },
     OptionDef {
         name: "session-connect-attrs-size",
-        kind: Kind::Count(0, MAX_CONNECT_ATTRS as u32, |o| &mut o.session_connect_attrs_size),
+        kind: OptionType::Count(0, MAX_CONNECT_ATTRS as u32, |o| &mut o.session_connect_attrs_size),
         default: "512",
         doc: "Bytes kept of the attributes that a client sends when it connects.",
     },
@@ -232,38 +232,38 @@ pub static OPTIONS: &[OptionDef] = &[
     instances("max-thread-instances", "Threads kept.", |o| o.limits.of_mut(Lost::ThreadInstances)),
     OptionDef {
         name: "max-file-handles",
-        kind: Kind::Count(0, DESCRIPTORS as u32, |o| o.limits.of_mut(Lost::FileHandles)),
+        kind: OptionType::Count(0, DESCRIPTORS as u32, |o| o.limits.of_mut(Lost::FileHandles)),
         default: "65536",
         doc: "Open files recorded one by one.",
     },
     OptionDef {
         name: "max-statement-stack",
-        kind: Kind::Count(1, STATEMENT_DEPTH as u32, |o| o.limits.of_mut(Lost::NestedStatements)),
+        kind: OptionType::Count(1, STATEMENT_DEPTH as u32, |o| o.limits.of_mut(Lost::NestedStatements)),
         default: "10",
         doc: "Depth to which statements inside statements are recorded.",
     },
     OptionDef {
         name: "setup-actors-size",
-        kind: Kind::Count(0, MAX_RULES as u32, |o| &mut o.rules_size[0]),
+        kind: OptionType::Count(0, MAX_RULES as u32, |o| &mut o.rules_size[0]),
         default: "1024",
         doc: "Rules in setup_actors.",
     },
     OptionDef {
         name: "setup-objects-size",
-        kind: Kind::Count(0, MAX_RULES as u32, |o| &mut o.rules_size[1]),
+        kind: OptionType::Count(0, MAX_RULES as u32, |o| &mut o.rules_size[1]),
         default: "1024",
         doc: "Rules in setup_objects.",
     },
     OptionDef {
         name: "monitoring",
-        kind: Kind::Switch(|o| &mut o.monitoring),
+        kind: OptionType::Switch(|o| &mut o.monitoring),
         default: "ON",
         doc: "ON: statements that use the tables of performance_schema are recorded like any others. OFF: from the moment \
               at which such a statement locks the first of these tables, nothing of it is recorded or counted.",
     },
     OptionDef {
         name: "prepared-digests",
-        kind: Kind::Switch(|o| &mut o.prepared_digests),
+        kind: OptionType::Switch(|o| &mut o.prepared_digests),
         default: "ON",
         doc: "ON: executions of a prepared statement count for the digest of its text. The text has ? in place of values, \
               unless the server has the values for its own logs. OFF: as in the server's own Performance Schema, EXECUTE has a \
@@ -271,60 +271,64 @@ pub static OPTIONS: &[OptionDef] = &[
     },
     OptionDef {
         name: "synch-waits-by-instance",
-        kind: Kind::Switch(|o| &mut o.synch_waits_by_instance),
+        kind: OptionType::Switch(|o| &mut o.synch_waits_by_instance),
         default: "OFF",
         doc: "ON: events_waits_summary_by_instance also has each mutex, rwlock and condition. This costs more, because \
               all threads that use a lock then write to the same memory.",
     },
     OptionDef {
         name: "instrument",
-        kind: Kind::Instrument(|o| &mut o.instruments),
+        kind: OptionType::Instrument(|o| &mut o.instruments),
         default: "",
         doc: "Switches instruments whose names match: % stands for any text, ? for any character. The last match decides.",
     },
     OptionDef {
         name: "level",
-        kind: Kind::Level(|o| &mut o.levels),
+        kind: OptionType::Level(|o| &mut o.levels),
         default: "",
         doc: "How much is kept of the events of all instruments, or of those whose names match: exact, lean, sampled, sums, \
               counts, off. Only exact times uncontended locks. The last match decides.",
     },
     OptionDef {
         name: "sample",
-        kind: Kind::Sample(|o| &mut o.sample),
+        kind: OptionType::Sample(|o| &mut o.sample),
         default: "1000/s",
         doc: "How many statements are recorded with everything inside them, at level sampled. 1000/s: about 1,000 a second of the \
               whole server, and every one while there are fewer. 1/64: one in 64, whatever the load.",
     },
     OptionDef {
         name: "slow-after",
-        kind: Kind::Duration(Duration::from_millis(1), Duration::from_secs(3600), |o| &mut o.slow_after),
+        kind: OptionType::Duration(Duration::from_millis(1), Duration::from_secs(3600), |o| {
+            &mut o.slow_after
+        }),
         default: "10ms",
         doc: "At level sampled, once a statement has run for so long, everything that follows in it is recorded.",
     },
     OptionDef {
         name: "ash-interval",
-        kind: Kind::Interval(Duration::from_millis(10), Duration::from_secs(60), |o| &mut o.ash_interval),
+        kind: OptionType::Interval(Duration::from_millis(10), Duration::from_secs(60), |o| {
+            &mut o.ash_interval
+        }),
         default: "1s",
         doc: "How often the active session history samples what sessions are doing; OFF or 0: not at all. May be changed while the \
               server runs.",
     },
     OptionDef {
         name: "ash-memory",
-        kind: Kind::Size(64 << 10, 1 << 30, |o| &mut o.ash_memory),
+        kind: OptionType::Size(64 << 10, 1 << 30, |o| &mut o.ash_memory),
         default: "8M",
         doc: "Memory of the active session history, apart from memory-max. When it is full the oldest samples give way: 8M has an hour \
               of 20 active sessions, sampled every second.",
     },
     OptionDef {
         name: "consumer",
-        kind: Kind::Consumer(|o| &mut o.consumers),
+        kind: OptionType::Consumer(|o| &mut o.consumers),
         default: "",
         doc: "Switches consumers whose names match: % stands for any text, ? for any character. The last match decides.",
     },
     OptionDef {
         name: "budget",
-        kind: Kind::Budget(|o| &mut o.budget),
+        kind: OptionType::Budget(|o| &mut o.budget),
         default: "OFF",
         doc: "What tare may cost, as a share of the CPU time that the server uses. To keep it, the governor first lowers the rate of \
               samples and then levels. Statements are always counted and timed, unless budget-strict is ON. Levels that options give \
@@ -333,58 +337,58 @@ pub static OPTIONS: &[OptionDef] = &[
     },
     OptionDef {
         name: "budget-p95",
-        kind: Kind::Budget(|o| &mut o.budget_p95),
+        kind: OptionType::Budget(|o| &mut o.budget_p95),
         default: "OFF",
         doc: "How much tare may slow connections, as a share of the CPU time that they use themselves. Connections that are \
               slowed by no more then use 95% of that time. May be set with budget, or alone.",
     },
     OptionDef {
         name: "budget-strict",
-        kind: Kind::Switch(|o| &mut o.budget_strict),
+        kind: OptionType::Switch(|o| &mut o.budget_strict),
         default: "OFF",
         doc: "OFF: statements, transactions and errors are counted and timed even if that exceeds the budget. ON: they may be given \
               up, too, like all other events.",
     },
     OptionDef {
         name: "budget-every",
-        kind: Kind::Seconds(1, 3600, |o| &mut o.budget_every),
+        kind: OptionType::Seconds(1, 3600, |o| &mut o.budget_every),
         default: "5",
         doc: "Least number of seconds between two readings of the governor.",
     },
     OptionDef {
         name: "prices",
-        kind: Kind::File(|o| &mut o.prices),
+        kind: OptionType::File(|o| &mut o.prices),
         default: "",
         doc: "Price file: the cost per event of each kind at each level, as measured on this machine. By default that of tare is used.",
     },
     OptionDef {
         name: "socket",
-        kind: Kind::Socket(|o| &mut o.socket),
+        kind: OptionType::Socket(|o| &mut o.socket),
         default: "",
         doc: "Path of tare's socket, over which the tables are read.",
     },
     OptionDef {
         name: "tables",
-        kind: Kind::Switch(|o| &mut o.tables),
+        kind: OptionType::Switch(|o| &mut o.tables),
         default: "ON",
         doc: "ON: SQL shows the tables in performance_schema. OFF: they can be read at tare's socket only.",
     },
     OptionDef {
         name: "shape",
-        kind: Kind::Shape(|o| &mut o.shape),
+        kind: OptionType::Shape(|o| &mut o.shape),
         default: "strict",
         doc: "strict: MariaDB's tables with MariaDB's columns, and the tables of tare itself. extended: MySQL's tables and columns as well.",
     },
     OptionDef {
         name: "source",
-        kind: Kind::Switch(|o| &mut o.source),
+        kind: OptionType::Switch(|o| &mut o.source),
         default: "ON",
         doc: "ON: the column SOURCE says from which line of the server's source an event comes. OFF: it is empty, as in the \
               server's own Performance Schema.",
     },
     OptionDef {
         name: "server-variables",
-        kind: Kind::Switch(|o| &mut o.server_variables),
+        kind: OptionType::Switch(|o| &mut o.server_variables),
         default: "ON",
         doc: "ON: @@performance_schema, performance_schema_* and Performance_schema_*_lost have tare's values. \
               OFF: they have those of the server's own Performance Schema, which is off.",
@@ -403,25 +407,25 @@ impl OptionDef {
     /// Returns the allowed values as a text for people.
     pub fn allowed(&self) -> String {
         match self.kind {
-            Kind::Switch(_) => "ON or OFF".to_owned(),
-            Kind::Shape(_) => "strict or extended".to_owned(),
-            Kind::Duration(min, max, _) => {
+            OptionType::Switch(_) => "ON or OFF".to_owned(),
+            OptionType::Shape(_) => "strict or extended".to_owned(),
+            OptionType::Duration(min, max, _) => {
                 format!("{} to {}, such as 10ms or 2s", value::show_duration(min), value::show_duration(max))
             }
-            Kind::Interval(min, max, _) => value::allowed_interval(min, max),
-            Kind::Sample(_) => SAMPLES.to_owned(),
-            Kind::Size(min, max, _) => {
+            OptionType::Interval(min, max, _) => value::allowed_interval(min, max),
+            OptionType::Sample(_) => SAMPLES.to_owned(),
+            OptionType::Size(min, max, _) => {
                 format!("{} to {} (bytes, or with K, M or G)", value::show_size(min), value::show_size(max))
             }
-            Kind::Count(min, max, _) | Kind::Seconds(min, max, _) => format!("{min} to {max}"),
-            Kind::Budget(_) => format!("OFF, or {}", Budget::ALLOWED),
-            Kind::File(_) => "an absolute path".to_owned(),
-            Kind::Socket(_) => format!("an absolute path of at most {} bytes", socket::MAX_SOCKET_PATH),
-            Kind::Instrument(_) => "pattern=ON, pattern=OFF or pattern=COUNTED".to_owned(),
-            Kind::Level(_) => {
+            OptionType::Count(min, max, _) | OptionType::Seconds(min, max, _) => format!("{min} to {max}"),
+            OptionType::Budget(_) => format!("OFF, or {}", Budget::ALLOWED),
+            OptionType::File(_) => "an absolute path".to_owned(),
+            OptionType::Socket(_) => format!("an absolute path of at most {} bytes", socket::MAX_SOCKET_PATH),
+            OptionType::Instrument(_) => "pattern=ON, pattern=OFF or pattern=COUNTED".to_owned(),
+            OptionType::Level(_) => {
                 "exact, lean, sampled, sums, counts or off, alone or as pattern=LEVEL".to_owned()
             }
-            Kind::Consumer(_) => {
+            OptionType::Consumer(_) => {
                 format!(
                     "pattern=ON or pattern=OFF for one of {}",
                     Consumer::ALL.map(Consumer::name).join(", ")
@@ -434,40 +438,40 @@ impl OptionDef {
     pub(super) fn set(&self, options: &mut Options, text: &str) -> Result<(), String> {
         let wrong = || format!("wrong value '{text}'");
         match self.kind {
-            Kind::Switch(field) => *field(options) = value::switch(text).ok_or_else(wrong)?,
-            Kind::Size(min, max, field) => {
+            OptionType::Switch(field) => *field(options) = value::switch(text).ok_or_else(wrong)?,
+            OptionType::Size(min, max, field) => {
                 let size = value::size(text).filter(|size| (min..=max).contains(size));
                 *field(options) = size.ok_or_else(wrong)?;
             }
-            Kind::Count(min, max, field) | Kind::Seconds(min, max, field) => {
+            OptionType::Count(min, max, field) | OptionType::Seconds(min, max, field) => {
                 let count = value::count(text).and_then(|count| u32::try_from(count).ok());
                 *field(options) = count.filter(|count| (min..=max).contains(count)).ok_or_else(wrong)?;
             }
-            Kind::Duration(min, max, field) => {
+            OptionType::Duration(min, max, field) => {
                 let duration = value::duration(text).filter(|duration| (min..=max).contains(duration));
                 *field(options) = duration.ok_or_else(wrong)?;
             }
-            Kind::Interval(min, max, field) => {
+            OptionType::Interval(min, max, field) => {
                 let interval = value::interval(text).filter(|it| it.is_zero() || (min..=max).contains(it));
                 *field(options) = interval.ok_or_else(wrong)?;
             }
-            Kind::Sample(field) => *field(options) = Some(value::sample_rate(text).ok_or_else(wrong)?),
-            Kind::Shape(field) => *field(options) = value::shape(text).ok_or_else(wrong)?,
-            Kind::Budget(field) if text.eq_ignore_ascii_case("OFF") => *field(options) = None,
-            Kind::Budget(field) => *field(options) = Some(Budget::read(text).ok_or_else(wrong)?),
-            Kind::Socket(field) => *field(options) = Some(value::socket(text)?),
-            Kind::File(field) => *field(options) = Some(value::absolute(text)?),
-            Kind::Instrument(field) => {
+            OptionType::Sample(field) => *field(options) = Some(value::sample_rate(text).ok_or_else(wrong)?),
+            OptionType::Shape(field) => *field(options) = value::shape(text).ok_or_else(wrong)?,
+            OptionType::Budget(field) if text.eq_ignore_ascii_case("OFF") => *field(options) = None,
+            OptionType::Budget(field) => *field(options) = Some(Budget::read(text).ok_or_else(wrong)?),
+            OptionType::Socket(field) => *field(options) = Some(value::socket(text)?),
+            OptionType::File(field) => *field(options) = Some(value::absolute(text)?),
+            OptionType::Instrument(field) => {
                 let (pattern, setting) = value::rule(text).ok_or_else(wrong)?;
                 let setting = value::instrument_setting(setting).ok_or_else(wrong)?;
                 field(options).push(InstrumentRule { pattern: pattern.to_owned(), setting });
             }
-            Kind::Level(field) => {
+            OptionType::Level(field) => {
                 let level = value::rule(text).map_or(text, |(_, level)| level);
                 let meant = || format!("{}{}", wrong(), meant(level, value::levels(), '\''));
                 field(options).push(LevelRule::read(text).ok_or_else(meant)?);
             }
-            Kind::Consumer(field) => {
+            OptionType::Consumer(field) => {
                 let (pattern, on) = value::rule(text).ok_or_else(wrong)?;
                 let on = value::switch(on).ok_or_else(wrong)?;
                 if !Consumer::ALL.iter().any(|consumer| wildcard_matches(pattern, consumer.name())) {
@@ -493,14 +497,14 @@ pub(crate) fn defaults() -> Options {
 /// Sets the option `name`, which counts things, as close to `count` as it allows; `None` sets its default.
 pub(crate) fn apply_size(options: &mut Options, name: &str, count: Option<u64>) {
     let Some(def) = OptionDef::find(name) else { return };
-    if let Kind::Count(min, max, field) = def.kind {
+    if let OptionType::Count(min, max, field) = def.kind {
         let nearest = |count| u32::try_from(count).unwrap_or(u32::MAX).clamp(min, max);
         *field(options) = count.map_or_else(|| *field(&mut defaults()), nearest);
     }
 }
 
 /// Sets the option named by an entry of a `[tare]` group.
-pub(crate) fn apply(options: &mut Options, entry: &Entry) -> Result<(), OptionError> {
+pub(crate) fn apply(options: &mut Options, entry: &GivenOption) -> Result<(), OptionError> {
     let (key, loose) = match entry.key.strip_prefix("loose-").or(entry.key.strip_prefix("loose_")) {
         Some(key) => (key, true),
         None => (entry.key.as_str(), false),
@@ -519,7 +523,7 @@ pub(crate) fn apply(options: &mut Options, entry: &Entry) -> Result<(), OptionEr
         }
         (Some(on), None, _) => on,
         (None, Some(text), _) => text.as_str(),
-        (None, None, Kind::Switch(_)) => "ON",
+        (None, None, OptionType::Switch(_)) => "ON",
         (None, None, _) => return Err(refuse(entry, "needs a value".to_owned(), def.allowed())),
     };
     def.set(options, text).map_err(|problem| refuse(entry, problem, def.allowed()))
@@ -534,7 +538,7 @@ fn find_with_prefix(key: &str) -> Option<(&'static OptionDef, Option<&'static st
     for (prefix, on) in [("skip", "OFF"), ("disable", "OFF"), ("enable", "ON")] {
         let rest = key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(['-', '_']));
         if let Some(def) = rest.and_then(OptionDef::find)
-            && matches!(def.kind, Kind::Switch(_))
+            && matches!(def.kind, OptionType::Switch(_))
         {
             return Some((def, Some(on)));
         }
@@ -542,8 +546,8 @@ fn find_with_prefix(key: &str) -> Option<(&'static OptionDef, Option<&'static st
     None
 }
 
-fn refuse(entry: &Entry, problem: String, allowed: String) -> OptionError {
-    let origin: Origin = entry.origin.clone();
+fn refuse(entry: &GivenOption, problem: String, allowed: String) -> OptionError {
+    let origin: OptionOrigin = entry.origin.clone();
     OptionError { origin, key: entry.key.clone(), problem, allowed }
 }
 

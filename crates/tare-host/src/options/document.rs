@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Kind, OPTIONS, OptionDef, value as written};
+use super::{OPTIONS, OptionDef, OptionType, value as written};
 use crate::socket;
 
 const HEAD: &str = "\
@@ -36,9 +36,10 @@ Generated from `crates/tare-host/src/options`; do not edit. To bring it up to da
 /// Returns the whole of `docs/reference/options.md`.
 pub fn markdown() -> String {
     let mut text = String::from(HEAD);
-    for group in Group::ALL {
+    for group in PageSection::ALL {
         let _ = writeln!(text, "\n## {}\n\n{TABLE}", group.title());
-        for OptionDef { name, kind, default, doc } in OPTIONS.iter().filter(|it| Group::of(it) == group) {
+        for OptionDef { name, kind, default, doc } in OPTIONS.iter().filter(|it| PageSection::of(it) == group)
+        {
             let default = if default.is_empty() { unset(kind) } else { &format!("`{default}`") };
             let doc = doc.replace('|', "\\|");
             let _ =
@@ -52,7 +53,7 @@ const TABLE: &str = "| option | value | default | at run time | what it does |\n
 
 /// A section of the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Group {
+enum PageSection {
     /// What is recorded, and how much of it.
     Recording,
     /// What recording may cost.
@@ -63,7 +64,7 @@ enum Group {
     Sizes,
 }
 
-impl Group {
+impl PageSection {
     const ALL: [Self; 4] = [Self::Recording, Self::Budget, Self::Tables, Self::Sizes];
 
     fn title(self) -> &'static str {
@@ -81,7 +82,7 @@ impl Group {
             "ash-memory" => Self::Recording,
             name if name == "prices" || name.starts_with("budget") => Self::Budget,
             _ => match option.kind {
-                Kind::Size(..) | Kind::Count(..) | Kind::Seconds(..) => Self::Sizes,
+                OptionType::Size(..) | OptionType::Count(..) | OptionType::Seconds(..) => Self::Sizes,
                 _ => Self::Recording,
             },
         }
@@ -89,14 +90,14 @@ impl Group {
 }
 
 /// Returns what holds while an option without a default is not set.
-fn unset(kind: &Kind) -> &'static str {
+fn unset(kind: &OptionType) -> &'static str {
     match kind {
-        Kind::Count(..) => "as memory allows",
-        Kind::Socket(_) => "`tare.sock` in the data directory",
-        Kind::File(_) => "those that ship",
-        Kind::Instrument(_) => "all on",
-        Kind::Level(_) => "`sampled`",
-        Kind::Consumer(_) => "all on but `events_statements_cpu`",
+        OptionType::Count(..) => "as memory allows",
+        OptionType::Socket(_) => "`tare.sock` in the data directory",
+        OptionType::File(_) => "those that ship",
+        OptionType::Instrument(_) => "all on",
+        OptionType::Level(_) => "`sampled`",
+        OptionType::Consumer(_) => "all on but `events_statements_cpu`",
         _ => "none",
     }
 }
@@ -115,31 +116,31 @@ fn at_run_time(name: &str) -> &'static str {
 }
 
 /// Returns the values an option allows, as Markdown.
-fn value(kind: &Kind) -> String {
+fn value(kind: &OptionType) -> String {
     let numbers = |what: &str, least: &dyn std::fmt::Display, most: &dyn std::fmt::Display| {
         format!("{what}, {least} to {most}")
     };
     match kind {
-        Kind::Switch(_) => "`ON`, `OFF`".into(),
-        Kind::Size(least, most, _) => numbers("bytes", &bytes(*least), &bytes(*most)),
-        Kind::Count(least, most, _) => numbers("a number", least, most),
-        Kind::Seconds(least, most, _) => numbers("seconds", least, most),
-        Kind::Duration(least, most, _) => {
+        OptionType::Switch(_) => "`ON`, `OFF`".into(),
+        OptionType::Size(least, most, _) => numbers("bytes", &bytes(*least), &bytes(*most)),
+        OptionType::Count(least, most, _) => numbers("a number", least, most),
+        OptionType::Seconds(least, most, _) => numbers("seconds", least, most),
+        OptionType::Duration(least, most, _) => {
             format!("a duration, `{}` to `{}`", written::show_duration(*least), written::show_duration(*most))
         }
-        Kind::Interval(least, most, _) => format!(
+        OptionType::Interval(least, most, _) => format!(
             "`OFF`, or a duration, `{}` to `{}`",
             written::show_duration(*least),
             written::show_duration(*most)
         ),
-        Kind::Sample(_) => "a rate such as `1000/s`, or one in so many such as `1/64`".into(),
-        Kind::Shape(_) => "`strict`, `extended`".into(),
-        Kind::Budget(_) => "`OFF`, or a share such as `1%`".into(),
-        Kind::Socket(_) => format!("an absolute path of at most {} bytes", socket::MAX_SOCKET_PATH),
-        Kind::File(_) => "an absolute path".into(),
-        Kind::Instrument(_) => "`PATTERN=ON`, `=OFF` or `=COUNTED`; repeated as needed".into(),
-        Kind::Level(_) => "`LEVEL` or `PATTERN=LEVEL`; repeated as needed".into(),
-        Kind::Consumer(_) => "`PATTERN=ON` or `=OFF`; repeated as needed".into(),
+        OptionType::Sample(_) => "a rate such as `1000/s`, or one in so many such as `1/64`".into(),
+        OptionType::Shape(_) => "`strict`, `extended`".into(),
+        OptionType::Budget(_) => "`OFF`, or a share such as `1%`".into(),
+        OptionType::Socket(_) => format!("an absolute path of at most {} bytes", socket::MAX_SOCKET_PATH),
+        OptionType::File(_) => "an absolute path".into(),
+        OptionType::Instrument(_) => "`PATTERN=ON`, `=OFF` or `=COUNTED`; repeated as needed".into(),
+        OptionType::Level(_) => "`LEVEL` or `PATTERN=LEVEL`; repeated as needed".into(),
+        OptionType::Consumer(_) => "`PATTERN=ON` or `=OFF`; repeated as needed".into(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// The place where an option was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum OptionOrigin {
     /// A line of an option file.
     File {
         /// The file's path.
@@ -24,15 +24,15 @@ pub enum Origin {
     Default,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for OptionOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::File { path, line } => write!(f, "{}, line {line}", path.display()),
-            Origin::Environment { item } => {
+            OptionOrigin::File { path, line } => write!(f, "{}, line {line}", path.display()),
+            OptionOrigin::Environment { item } => {
                 write!(f, "environment variable {}, item {item}", super::Options::ENVIRONMENT)
             }
-            Origin::CommandLine => f.write_str("command line"),
-            Origin::Default => f.write_str("default"),
+            OptionOrigin::CommandLine => f.write_str("command line"),
+            OptionOrigin::Default => f.write_str("default"),
         }
     }
 }
@@ -42,7 +42,7 @@ impl fmt::Display for Origin {
 #[error("{origin}: option {key}: {problem}; allowed: {allowed}")]
 pub struct OptionError {
     /// The place where it was given.
-    pub origin: Origin,
+    pub origin: OptionOrigin,
     /// The key as written.
     pub key: String,
     /// The fault of the value.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tare_words::option_line::{self, is_space};
 
-use super::error::Origin;
+use super::error::OptionOrigin;
 use super::root::Root;
 
 /// The directories of option files compiled into the supported servers.
@@ -20,7 +20,7 @@ const DEEPEST_INCLUDE: usize = 10;
 
 /// One option of a file, of the environment or of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct GivenOption {
     /// The group the option is in.
     pub group: String,
     /// The key as written.
@@ -28,13 +28,13 @@ pub struct Entry {
     /// The unquoted value; `None` if there is no `=`.
     pub value: Option<String>,
     /// The place where the option was given.
-    pub origin: Origin,
+    pub origin: OptionOrigin,
 }
 
 /// The options of all files that a server reads, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionFiles {
-    entries: Vec<Entry>,
+    entries: Vec<GivenOption>,
     group_suffix: Option<String>,
     /// The server's HOME.
     home: Option<OsString>,
@@ -47,7 +47,7 @@ pub struct OptionFiles {
 
 /// The arguments that choose the files; they come before all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Choice {
+struct OptionFileArguments {
     none: bool,
     only: Option<PathBuf>,
     extra: Option<PathBuf>,
@@ -67,7 +67,7 @@ impl OptionFiles {
         arguments: &[OsString],
         environment: &dyn Fn(&str) -> Option<OsString>,
     ) -> OptionFiles {
-        let choice = Choice::of(arguments);
+        let choice = OptionFileArguments::of(arguments);
         let group_suffix = choice.group_suffix.clone().or_else(|| {
             let suffix = environment("MARIADB_GROUP_SUFFIX").or_else(|| environment("MYSQL_GROUP_SUFFIX"))?;
             Some(suffix.to_string_lossy().into_owned())
@@ -91,7 +91,7 @@ impl OptionFiles {
     }
 
     /// Returns the entries of the named groups, and of the same groups with the suffix given to the server.
-    pub fn in_groups(&self, groups: &[&str]) -> impl Iterator<Item = &Entry> {
+    pub fn in_groups(&self, groups: &[&str]) -> impl Iterator<Item = &GivenOption> {
         let suffix = self.group_suffix.as_deref().unwrap_or_default();
         self.entries.iter().filter(move |entry| {
             groups.iter().any(|group| {
@@ -145,13 +145,13 @@ impl OptionFiles {
         let mut group: Option<String> = None;
         for (position, line) in content.lines().enumerate() {
             let line = line.trim_start_matches(is_space);
-            let origin = Origin::File { path: path.clone(), line: position + 1 };
+            let origin = OptionOrigin::File { path: path.clone(), line: position + 1 };
             if let Some(directive) = line.strip_prefix('!') {
                 self.include(directive, depth);
             } else if let Some(name) = line.strip_prefix('[') {
                 group = name.split_once(']').map(|(name, _)| name.trim_end_matches(is_space).to_owned());
             } else if let Some(group) = &group
-                && let Some(entry) = Entry::parse(group, line, origin)
+                && let Some(entry) = GivenOption::parse(group, line, origin)
             {
                 self.entries.push(entry);
             }
@@ -191,9 +191,9 @@ impl OptionFiles {
     }
 }
 
-impl Choice {
-    fn of(arguments: &[OsString]) -> Choice {
-        let mut choice = Choice::default();
+impl OptionFileArguments {
+    fn of(arguments: &[OsString]) -> OptionFileArguments {
+        let mut choice = OptionFileArguments::default();
         for argument in arguments.iter().skip(1) {
             let bytes = argument.as_bytes();
             let after = |prefix: &str| bytes.strip_prefix(prefix.as_bytes()).map(OsStr::from_bytes);
@@ -236,12 +236,12 @@ fn configuration_files(directory: &Path) -> Vec<OsString> {
     names
 }
 
-impl Entry {
+impl GivenOption {
     /// Parses `key` or `key=value` with the quotes, escapes and comments of option files. Returns `None` if
     /// the line has no option.
-    pub fn parse(group: &str, line: &str, origin: Origin) -> Option<Entry> {
+    pub fn parse(group: &str, line: &str, origin: OptionOrigin) -> Option<GivenOption> {
         let (key, value) = option_line::parse(line)?;
-        Some(Entry { group: group.to_owned(), key: key.to_owned(), value, origin })
+        Some(GivenOption { group: group.to_owned(), key: key.to_owned(), value, origin })
     }
 }
 
@@ -368,11 +368,12 @@ mod tests {
 
     #[test]
     fn only_the_first_arguments_choose_files() {
-        let choice =
-            |arguments: &[&str]| Choice::of(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        let choice = |arguments: &[&str]| {
+            OptionFileArguments::of(&arguments.iter().map(OsString::from).collect::<Vec<_>>())
+        };
         assert!(choice(&["m", "--no-defaults", "--user=mysql"]).none);
         assert!(!choice(&["m", "--user=mysql", "--no-defaults"]).none);
-        assert_eq!(choice(&["m", "--user=mysql", "--defaults-file=/a"]), Choice::default());
+        assert_eq!(choice(&["m", "--user=mysql", "--defaults-file=/a"]), OptionFileArguments::default());
         let both = choice(&["m", "--defaults-extra-file=/a", "--defaults-group-suffix=x"]);
         assert_eq!(both.extra, Some("/a".into()));
         assert_eq!(both.group_suffix, Some("x".to_owned()));

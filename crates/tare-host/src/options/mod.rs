@@ -21,10 +21,10 @@ use tare_engine::{Lost, ObjectLimits, Recording, SampleRate};
 use tare_tables::Shape;
 
 pub use definition::SAMPLES;
-pub use definition::{Kind, OPTIONS, OptionDef};
+pub use definition::{OPTIONS, OptionDef, OptionType};
 pub use document::markdown;
-pub use error::{OptionError, Origin};
-pub use file::{Entry, OptionFiles};
+pub use error::{OptionError, OptionOrigin};
+pub use file::{GivenOption, OptionFiles};
 pub use pattern::wildcard_matches;
 pub use root::Root;
 pub use value::{show_duration, show_interval, show_sample_rate, size as parse_size};
@@ -145,7 +145,7 @@ pub struct BuiltInSettings {
     pub sizes: Vec<(&'static str, Option<u64>)>,
     /// The rules of `performance_schema_instrument` and `performance_schema_consumer_*`, as tare's own
     /// options.
-    pub rules: Vec<Entry>,
+    pub rules: Vec<GivenOption>,
 }
 
 /// The settings that can be made before the server starts. [`OPTIONS`] describes each.
@@ -255,7 +255,7 @@ impl Options {
         let environment = environment.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
         for (position, item) in environment.split(';').enumerate() {
             if let Some(entry) =
-                Entry::parse(Options::GROUP, item, Origin::Environment { item: position + 1 })
+                GivenOption::parse(Options::GROUP, item, OptionOrigin::Environment { item: position + 1 })
             {
                 definition::apply(&mut options, &entry)?;
             }
@@ -279,7 +279,7 @@ impl Options {
         }
         let path = datadir.join("tare.sock");
         check_socket_path(&path).map_err(|error| OptionError {
-            origin: Origin::Default,
+            origin: OptionOrigin::Default,
             key: "socket".to_owned(),
             problem: format!("'{}': {error}", path.display()),
             allowed: OptionDef::find("socket").map(OptionDef::allowed).unwrap_or_default(),
@@ -373,11 +373,11 @@ mod tests {
 
     #[test]
     fn a_rule_of_the_servers_that_cannot_be_used_is_left_out_and_one_of_tares_own_is_an_error() {
-        let rule = |text: &str| Entry {
+        let rule = |text: &str| GivenOption {
             group: Options::GROUP.to_owned(),
             key: "instrument".to_owned(),
             value: Some(text.to_owned()),
-            origin: Origin::CommandLine,
+            origin: OptionOrigin::CommandLine,
         };
         let rules = ["wait/%=OFF", "%=FOO", "", "'"].map(rule).into();
         let built_in = BuiltInSettings { rules, ..Default::default() };

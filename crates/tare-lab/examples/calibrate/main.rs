@@ -27,13 +27,13 @@ use tare_lab::analysis::Analysis;
 use tare_lab::bench::Bench;
 use tare_lab::definition::Definition;
 use tare_lab::interrupt::Interrupt;
-use tare_lab::load::{Load, Moment};
+use tare_lab::load::{DriverEvent, Load};
 use tare_lab::process::Usage;
-use tare_lab::runner::{self, Event, Order};
+use tare_lab::runner::{self, StudyEvent, StudyOrder};
 use tare_lab::sequential::Errors;
-use tare_lab::server::Server;
+use tare_lab::server::LaunchedServer;
 use tare_lab::setting::Setting;
-use tare_lab::simulation::{Shape, misses};
+use tare_lab::simulation::{ErrorDistribution, misses};
 use tare_lab::workload;
 use tare_server::installation::Installation;
 
@@ -74,7 +74,7 @@ fn simulation(studies: usize) -> Result<()> {
          truth, which is the mean of all errors there can be. As shipped, in bold; the signed ranks beside it.\n\n\
          | errors | 8 starts | 14 starts | 20 starts | 40 blocks | signed ranks: 8 | 14 | 20 | 40 |\n|---|---|---|---|---|---|---|---|---|\n"
     );
-    for shape in Shape::ALL {
+    for shape in ErrorDistribution::ALL {
         let _ = write!(text, "| {} |", shape.name());
         for errors in [Errors::Skewed, Errors::Symmetric] {
             for most in [8, 14, 20, 40] {
@@ -100,8 +100,8 @@ fn study(
     each: &mut dyn FnMut(f64, usize),
 ) -> Result<Analysis> {
     let definition = Definition::read(&here(&text), name, false)?;
-    let order = Order {
-        credentials: tare_lab::target::Credentials::default(),
+    let order = StudyOrder {
+        credentials: tare_lab::target::AccountPasswords::default(),
         name: name.into(),
         text,
         definition,
@@ -113,8 +113,8 @@ fn study(
         budget: None,
         profile: false,
     };
-    let mut tell = |event: Event<'_>| {
-        if let Event::Block { analysis, done, .. } = event {
+    let mut tell = |event: StudyEvent<'_>| {
+        if let StudyEvent::Block { analysis, done, .. } = event {
             each(done, analysis.cells[0].settings[0].blocks);
         }
     };
@@ -122,7 +122,7 @@ fn study(
 }
 
 /// A server of its own with the study's data, and its load.
-fn alone(setting: &Setting) -> Result<(Bench, Server, Load)> {
+fn alone(setting: &Setting) -> Result<(Bench, LaunchedServer, Load)> {
     let bench = Bench::new(Interrupt::default())?;
     let handicap = workload::find("handicap").ok_or("no workload `handicap`")?;
     let options = [("table-size".to_owned(), "20000".to_owned())].into();
@@ -143,13 +143,13 @@ fn alone(setting: &Setting) -> Result<(Bench, Server, Load)> {
 
 /// CPU time of the server per transaction, in seconds.
 #[allow(clippy::cast_precision_loss)] // counts far below 2^53
-fn per_transaction(bench: &Bench, server: &Server, load: &Load, seconds: u32) -> Result<f64> {
+fn per_transaction(bench: &Bench, server: &LaunchedServer, load: &Load, seconds: u32) -> Result<f64> {
     let (mut before, mut after) = (Duration::ZERO, Duration::ZERO);
     let report = bench.driver.run(load, &server.target(), seconds, &bench.interrupt, &mut |moment| {
         match moment {
-            Moment::Started => before = Usage::now(server.pid())?.cpu,
-            Moment::Ended => after = Usage::now(server.pid())?.cpu,
-            Moment::Second(_) => {}
+            DriverEvent::Started => before = Usage::now(server.pid())?.cpu,
+            DriverEvent::Ended => after = Usage::now(server.pid())?.cpu,
+            DriverEvent::Second(_) => {}
         }
         Ok(())
     })?;

@@ -99,7 +99,7 @@ fn one_after_the_other(folder: &Path, seconds: f64) -> Result<f64> {
         let (bench, server, load) =
             alone(&Setting::plain("sequential", vec!["--performance-schema=ON".into()]))?;
         server.execute(&switched(enabled))?;
-        let load = Load { script: workload::Script::Stock("oltp_read_only"), ..load };
+        let load = Load { script: workload::SysbenchScript::Stock("oltp_read_only"), ..load };
         charged.push(per_transaction(&bench, &server, &load, (seconds / 2.0).ceil() as u32)?);
     }
     let share = charged[1] / charged[0] - 1.0;

@@ -30,7 +30,7 @@ pub const STUDIES: &[(&str, &str)] = &[
 
 /// The text of a study, not parsed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct StudySource {
     /// Name of the study.
     pub name: String,
     /// Name of its file, for errors.
@@ -51,9 +51,9 @@ pub struct Source {
 /// assert!(error.contains("did you mean `exporters`?"), "{error}");
 /// # Ok::<(), tare_lab::Error>(())
 /// ```
-pub fn find(study: &str) -> Result<Source> {
+pub fn find(study: &str) -> Result<StudySource> {
     if let Some((name, text)) = STUDIES.iter().find(|(name, _)| *name == study) {
-        return Ok(Source {
+        return Ok(StudySource {
             name: (*name).into(),
             file: format!("studies/{name}.toml"),
             text: (*text).into(),
@@ -67,7 +67,7 @@ pub fn find(study: &str) -> Result<Source> {
     }
     let text = fs::read_to_string(path).tried(|| format!("reading the study {study}"))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Source { name, file: study.into(), text })
+    Ok(StudySource { name, file: study.into(), text })
 }
 
 #[cfg(test)]

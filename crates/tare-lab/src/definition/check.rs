@@ -7,14 +7,14 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use super::processes::starts_several;
 use super::{Definition, PASSWORD, ServerDef, SettingDef, SidecarDef, WorkloadDef, recordings, twin_of};
-use crate::definition::place::{Place, Step, Wrong, at};
+use crate::definition::place::{DefinitionMistake, FilePosition, PositionStep, at};
 use crate::error::meant;
 use crate::load::workload::{self, Workload};
 use crate::results::record::Measure;
 use crate::statistics::sequential::{Errors, Looks, MOST};
 
 impl Definition {
-    pub(super) fn check(&self) -> std::result::Result<(), Wrong> {
+    pub(super) fn check(&self) -> std::result::Result<(), DefinitionMistake> {
         self.check_figures()?;
         let servers = names("server", self.servers.iter().map(|s| &s.name))?;
         let settings = names("setting", self.settings.iter().map(|s| &s.name))?;
@@ -35,7 +35,8 @@ impl Definition {
             self.check_former_names(i).map_err(|why| (place("formerly"), why))?;
             self.check_setting(setting).map_err(|(key, why)| (place(key), why))?;
             for (nth, sidecar) in setting.sidecars.iter().enumerate() {
-                let place = |key| [place("sidecar"), vec![Step::Nth(nth), Step::Key(key)]].concat();
+                let place =
+                    |key| [place("sidecar"), vec![PositionStep::Nth(nth), PositionStep::Key(key)]].concat();
                 sidecar.check().map_err(|(key, why)| (place(key), why))?;
             }
         }
@@ -48,11 +49,11 @@ impl Definition {
         }
         self.check_measure()?;
         for name in &self.warm_ups {
-            known(Some(name), &settings, || vec![Step::Key("warm_ups")])?;
+            known(Some(name), &settings, || vec![PositionStep::Key("warm_ups")])?;
         }
         self.check_observations()?;
         let Some(quick) = &self.quick else { return Ok(()) };
-        let place = |key| vec![Step::Key("quick"), Step::Key(key)];
+        let place = |key| vec![PositionStep::Key("quick"), PositionStep::Key(key)];
         for name in quick.settings.iter().flatten() {
             known(Some(name), &settings, || place("settings"))?;
         }
@@ -65,8 +66,8 @@ impl Definition {
         quick.users.as_ref().map_or(Ok(()), |users| check_users(users)).map_err(|why| (place("users"), why))
     }
 
-    pub(super) fn check_figures(&self) -> std::result::Result<(), Wrong> {
-        let wrong = |key, why: &str| Err((vec![Step::Key(key)], why.to_owned()));
+    pub(super) fn check_figures(&self) -> std::result::Result<(), DefinitionMistake> {
+        let wrong = |key, why: &str| Err((vec![PositionStep::Key(key)], why.to_owned()));
         let share = |value: f64| value > 0.0 && value < 1.0;
         match () {
             () if !(0.1..=3600.0).contains(&self.slice_seconds) => {
@@ -100,7 +101,7 @@ impl Definition {
 
     /// Checks that there are as many observations as an interval needs, and no more than it is made of. Where
     /// settings have servers of their own, each start of these is one, not each block.
-    pub(super) fn check_observations(&self) -> std::result::Result<(), Wrong> {
+    pub(super) fn check_observations(&self) -> std::result::Result<(), DefinitionMistake> {
         let starts = self.blocks.div_ceil(self.blocks_per_start);
         let why = match () {
             () if starts_several(self) && starts < least_observations() => self.too_few_starts(starts),
@@ -112,7 +113,7 @@ impl Definition {
             () if starts > most_observations() => self.too_many_starts(starts),
             () => return Ok(()),
         };
-        Err((vec![Step::Key("blocks")], why))
+        Err((vec![PositionStep::Key("blocks")], why))
     }
 
     fn too_few_starts(&self, starts: u32) -> String {
@@ -153,7 +154,7 @@ impl Definition {
     }
 
     /// Refuses the measure `time` for transactions that come at a given rate, which no setting changes.
-    fn check_measure(&self) -> std::result::Result<(), Wrong> {
+    fn check_measure(&self) -> std::result::Result<(), DefinitionMistake> {
         let is_given =
             |workload: &&WorkloadDef| !workload.rates.is_empty() || recordings::goes_by_the_clock(workload);
         match self.workloads.iter().find(is_given) {
@@ -162,7 +163,7 @@ impl Definition {
                     "transactions of `{}` come at a given rate, whatever a setting costs: use `cpu` or `p95`",
                     workload.name
                 );
-                Err((vec![Step::Key("measure")], why))
+                Err((vec![PositionStep::Key("measure")], why))
             }
             _ => Ok(()),
         }
@@ -294,7 +295,7 @@ impl SidecarDef {
 fn names<'a>(
     list: &'static str,
     all: impl Iterator<Item = &'a String>,
-) -> std::result::Result<BTreeSet<&'a str>, Wrong> {
+) -> std::result::Result<BTreeSet<&'a str>, DefinitionMistake> {
     let mut names = BTreeSet::new();
     for (i, name) in all.enumerate() {
         if name.is_empty() || !names.insert(name.as_str()) {
@@ -305,7 +306,7 @@ fn names<'a>(
         }
     }
     if names.is_empty() {
-        return Err((vec![Step::Key(list)], format!("at least one [[{list}]] is needed")));
+        return Err((vec![PositionStep::Key(list)], format!("at least one [[{list}]] is needed")));
     }
     Ok(names)
 }
@@ -322,8 +323,8 @@ pub(super) fn workload<'de, D: Deserializer<'de>>(
 fn known(
     name: Option<&String>,
     names: &BTreeSet<&str>,
-    place: impl Fn() -> Place,
-) -> std::result::Result<(), Wrong> {
+    place: impl Fn() -> FilePosition,
+) -> std::result::Result<(), DefinitionMistake> {
     match name {
         Some(name) if !names.contains(name.as_str()) => Err((place(), unknown(name, names))),
         _ => Ok(()),

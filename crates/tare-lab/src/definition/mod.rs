@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::Result;
-use crate::definition::place::{Step, Wrong, error, locate};
+use crate::definition::place::{DefinitionMistake, PositionStep, error, locate};
 pub use crate::error::PASSWORD;
 use crate::load::outpost::DriverDef;
-use crate::load::workload::{Options, Workload};
+use crate::load::workload::{DriverOptions, Workload};
 use crate::results::record::{Cell, Measure};
 
 /// Suffix of the A/A control's name.
@@ -186,7 +186,7 @@ pub struct WorkloadDef {
     pub server: Option<String>,
     /// Options of its script, which override its defaults.
     #[serde(default)]
-    pub options: BTreeMap<String, Value>,
+    pub options: BTreeMap<String, OptionValue>,
     /// Numbers of connections.
     pub users: Vec<u32>,
     /// Rates of arrival in percent of the highest throughput; empty: each connection starts its next
@@ -201,7 +201,7 @@ pub struct WorkloadDef {
 /// The value of an option; numbers and switches need no quotes.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
-pub enum Value {
+pub enum OptionValue {
     /// A text.
     Text(String),
     /// A whole number.
@@ -210,12 +210,12 @@ pub enum Value {
     Switch(bool),
 }
 
-impl std::fmt::Display for Value {
+impl std::fmt::Display for OptionValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Value::Text(text) => f.write_str(text),
-            Value::Number(number) => number.fmt(f),
-            Value::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
+            OptionValue::Text(text) => f.write_str(text),
+            OptionValue::Number(number) => number.fmt(f),
+            OptionValue::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
         }
     }
 }
@@ -236,7 +236,7 @@ impl SettingDef {
 
 impl WorkloadDef {
     /// Returns the options given to it.
-    pub fn given(&self) -> Options {
+    pub fn given(&self) -> DriverOptions {
         self.options.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
     }
 }
@@ -260,7 +260,7 @@ pub struct Quick {
     workloads: Option<Vec<String>>,
     /// Options of workloads, by workload name, which override the study's.
     #[serde(default)]
-    options: BTreeMap<String, BTreeMap<String, Value>>,
+    options: BTreeMap<String, BTreeMap<String, OptionValue>>,
 }
 
 fn twenty_five() -> u32 {
@@ -344,7 +344,7 @@ impl Definition {
         setting.base.as_deref().unwrap_or(&self.settings[0].name)
     }
 
-    fn apply(&mut self, quick: Quick) -> std::result::Result<(), Wrong> {
+    fn apply(&mut self, quick: Quick) -> std::result::Result<(), DefinitionMistake> {
         let Quick {
             slice_seconds,
             turn_milliseconds,
@@ -377,13 +377,13 @@ impl Definition {
                 .for_each(|w| w.options.extend(options.clone()));
         }
         self.check_figures().and_then(|()| self.check_observations()).map_err(|(mut place, why)| {
-            place.insert(0, Step::Key("quick"));
+            place.insert(0, PositionStep::Key("quick"));
             (place, why)
         })
     }
 
     /// Keeps the named settings; their bases must be among them.
-    fn keep(&mut self, names: Option<&[String]>) -> std::result::Result<(), Wrong> {
+    fn keep(&mut self, names: Option<&[String]>) -> std::result::Result<(), DefinitionMistake> {
         let Some(names) = names else { return Ok(()) };
         let kept = |name: &str| names.iter().any(|n| n == name);
         let lost = self.settings.iter().find(|s| kept(&s.name) && !kept(self.base_of(s)));
@@ -393,7 +393,7 @@ impl Definition {
                 setting.name,
                 self.base_of(setting)
             );
-            return Err((vec![Step::Key("quick"), Step::Key("settings")], why));
+            return Err((vec![PositionStep::Key("quick"), PositionStep::Key("settings")], why));
         }
         self.settings.retain(|s| names.contains(&s.name));
         Ok(())

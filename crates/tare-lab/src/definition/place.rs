@@ -7,10 +7,10 @@ use toml::de::{DeTable, DeValue};
 use crate::Error;
 
 /// A position in a file: keys and indexes in lists.
-pub(crate) type Place = Vec<Step>;
+pub(crate) type FilePosition = Vec<PositionStep>;
 
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum PositionStep {
     /// A key.
     Key(&'static str),
     /// An index in a list.
@@ -18,11 +18,11 @@ pub(crate) enum Step {
 }
 
 /// A position in the file, and what is wrong there.
-pub(crate) type Wrong = (Place, String);
+pub(crate) type DefinitionMistake = (FilePosition, String);
 
 /// Returns the position of a key in a list's entry.
-pub(crate) fn at(list: &'static str, nth: usize, key: &'static str) -> Place {
-    vec![Step::Key(list), Step::Nth(nth), Step::Key(key)]
+pub(crate) fn at(list: &'static str, nth: usize, key: &'static str) -> FilePosition {
+    vec![PositionStep::Key(list), PositionStep::Nth(nth), PositionStep::Key(key)]
 }
 
 /// Makes the error message for a position.
@@ -35,15 +35,15 @@ pub(crate) fn error(text: &str, file: &str, span: Option<Range<usize>>, why: Str
 }
 
 /// Returns the range of a position in the text; that of its parent if the file does not have it.
-pub(crate) fn locate(text: &str, place: &[Step]) -> Option<Range<usize>> {
+pub(crate) fn locate(text: &str, place: &[PositionStep]) -> Option<Range<usize>> {
     let document = DeTable::parse(text).ok()?;
     let mut span = document.span();
     let mut table = Some(document.get_ref());
     let mut list = None;
     for step in place {
         let found = match step {
-            Step::Key(key) => table.and_then(|t| t.get(*key)),
-            Step::Nth(nth) => list.and_then(|l: &toml::de::DeArray<'_>| l.get(*nth)),
+            PositionStep::Key(key) => table.and_then(|t| t.get(*key)),
+            PositionStep::Nth(nth) => list.and_then(|l: &toml::de::DeArray<'_>| l.get(*nth)),
         };
         let Some(found) = found else { break };
         span = found.span();

@@ -5,16 +5,16 @@ use super::{Definition, WorkloadDef};
 use crate::error::Tried;
 use crate::load::recording::file;
 use crate::load::replay::Pace;
-use crate::load::replay::study::{Told, refuse_unasked};
-use crate::load::workload::Script;
+use crate::load::replay::study::{ReplayOptions, refuse_unasked};
+use crate::load::workload::SysbenchScript;
 use crate::{Error, Result};
 
 /// Checks a workload that is a recording; the error names the key.
 pub(crate) fn check(workload: &WorkloadDef) -> std::result::Result<(), (&'static str, String)> {
-    if workload.run.script != Script::Recorded {
+    if workload.run.script != SysbenchScript::Recorded {
         return Ok(());
     }
-    Told::of(&workload.given()).map_err(|why| ("options", why))?;
+    ReplayOptions::of(&workload.given()).map_err(|why| ("options", why))?;
     if !workload.rates.is_empty() {
         let why = "a recording has its own times: options = { pace = \"own\" }";
         return Err(("rates", why.into()));
@@ -24,14 +24,14 @@ pub(crate) fn check(workload: &WorkloadDef) -> std::result::Result<(), (&'static
 
 /// Returns whether a workload keeps the recording's times, so that its driver must not be stopped.
 pub(crate) fn goes_by_the_clock(workload: &WorkloadDef) -> bool {
-    workload.run.script == Script::Recorded
-        && Told::of(&workload.given()).is_ok_and(|told| told.pace == Pace::Own)
+    workload.run.script == SysbenchScript::Recorded
+        && ReplayOptions::of(&workload.given()).is_ok_and(|told| told.pace == Pace::Own)
 }
 
 /// Reads the recordings of a study, and refuses unrequested kinds of statements, before anything is started.
 pub(crate) fn check_recordings(definition: &Definition, study: &str) -> Result<()> {
-    for workload in definition.workloads.iter().filter(|w| w.run.script == Script::Recorded) {
-        let Ok(told) = Told::of(&workload.given()) else { continue }; // checked when the study was read
+    for workload in definition.workloads.iter().filter(|w| w.run.script == SysbenchScript::Recorded) {
+        let Ok(told) = ReplayOptions::of(&workload.given()) else { continue }; // checked when the study was read
         let recording = file::read(&told.recording)?;
         if told.sent.is_none() {
             refuse_unasked(&recording, &told.recording, "the workload's option `send`")?;
@@ -56,7 +56,7 @@ pub(crate) fn check_recordings(definition: &Definition, study: &str) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::recording::{Recording, Statement};
+    use crate::load::recording::{SessionStatement, StatementRecording};
 
     const STUDY: &str = r#"
 question = "?"
@@ -104,10 +104,15 @@ users = [1]
     fn nothing_is_done_to_a_server_that_nobody_asked_for() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("r.rec");
-        let statement = |text: &&str| Statement { session: 1, text: (*text).into(), ..Statement::default() };
+        let statement = |text: &&str| SessionStatement {
+            session: 1,
+            text: (*text).into(),
+            ..SessionStatement::default()
+        };
         let write = |texts: &[&str]| {
             let statements = texts.iter().map(statement).collect();
-            file::write(&Recording { statements, ..Recording::default() }, &path).expect("a file");
+            file::write(&StatementRecording { statements, ..StatementRecording::default() }, &path)
+                .expect("a file");
         };
         let checked = |more: &str| {
             let options = format!("{{ recording = \"{}\"{more} }}", path.display());

@@ -18,12 +18,12 @@ use crate::error::Tried;
 use crate::load::arrivals::Arrivals;
 use crate::load::outpost::{self, OBEYED, Outpost};
 use crate::load::replay::study;
-use crate::load::sysbench::{Moment, Report, moment_of, report_of};
-use crate::load::workload::{self, Options, Script};
+use crate::load::sysbench::{DriverEvent, DriverReport, moment_of, report_of};
+use crate::load::workload::{self, DriverOptions, SysbenchScript};
 use crate::process::as_pid;
 use crate::process::interrupt::Interrupt;
 use crate::process::priority::Ahead;
-use crate::server::target::Target;
+use crate::server::target::ServerTarget;
 use crate::{Error, Result};
 
 /// How often a waiting reader checks the interrupt flag.
@@ -48,13 +48,13 @@ pub struct Driver {
 #[derive(Clone, Debug)]
 pub struct Load {
     /// The script.
-    pub script: Script,
+    pub script: SysbenchScript,
     /// The schema of its tables.
     pub schema: String,
     /// Number of connections, each a thread.
     pub users: u32,
     /// Options of the script.
-    pub options: Options,
+    pub options: DriverOptions,
     /// Whether statements are prepared once and executed, rather than sent as text each time. MariaDB makes
     /// no digest of an execution.
     pub prepared: bool,
@@ -87,12 +87,12 @@ impl Driver {
     pub fn command(
         &self,
         load: &Load,
-        target: &Target,
+        target: &ServerTarget,
         command: &str,
         interrupt: &Interrupt,
         line: &mut dyn FnMut(&str),
     ) -> Result<()> {
-        if load.script == Script::Recorded {
+        if load.script == SysbenchScript::Recorded {
             return study::prepare(&load.options, target); // the only command it has
         }
         let (mut program, input) = self.program(load, target, &[command], None)?;
@@ -103,20 +103,20 @@ impl Driver {
     pub fn run(
         &self,
         load: &Load,
-        target: &Target,
+        target: &ServerTarget,
         seconds: u32,
         interrupt: &Interrupt,
-        moment: &mut dyn FnMut(Moment) -> Result<()>,
-    ) -> Result<Report> {
+        moment: &mut dyn FnMut(DriverEvent) -> Result<()>,
+    ) -> Result<DriverReport> {
         let drive = self.start(load, target, seconds)?;
         let _ahead = Ahead::of_others();
         drive.finish(interrupt, moment)
     }
 
     /// Starts a load of `seconds` in the background.
-    pub fn start(&self, load: &Load, target: &Target, seconds: u32) -> Result<Drive> {
+    pub fn start(&self, load: &Load, target: &ServerTarget, seconds: u32) -> Result<Drive> {
         let limit = Some(Duration::from_secs(seconds.into()) + OVERTIME);
-        if load.script == Script::Recorded {
+        if load.script == SysbenchScript::Recorded {
             return Drive::start(&mut self.replay(load, target, seconds)?, limit, Input::Nothing);
         }
         // A paced load ends when all its arrivals have been served.
@@ -128,7 +128,7 @@ impl Driver {
     }
 
     /// Returns the command that replays a recording; its program is next to the one that runs the study.
-    fn replay(&self, load: &Load, target: &Target, seconds: u32) -> Result<Command> {
+    fn replay(&self, load: &Load, target: &ServerTarget, seconds: u32) -> Result<Command> {
         let mut command = Command::new(beside(TARE).ok_or_else(|| tare_server::Error::Missing {
             program: TARE.into(),
             hint: "it replays recordings, and lies beside the program that runs the study".into(),
@@ -144,7 +144,7 @@ impl Driver {
     fn program(
         &self,
         load: &Load,
-        target: &Target,
+        target: &ServerTarget,
         last: &[&str],
         arrivals: Option<(Arrivals, u32)>,
     ) -> Result<(Command, Input)> {
@@ -188,7 +188,13 @@ impl Driver {
 }
 
 /// Returns the driver's arguments, with the lab's scripts and the password in `folder`.
-fn arguments(script: Script, load: &Load, target: &Target, folder: &Path, last: &[&str]) -> Vec<String> {
+fn arguments(
+    script: SysbenchScript,
+    load: &Load,
+    target: &ServerTarget,
+    folder: &Path,
+    last: &[&str],
+) -> Vec<String> {
     let path = |path: PathBuf| path.display().to_string();
     let mut arguments = vec![path(script.argument(folder)), "--db-driver=mysql".into()];
     arguments.extend(target.driver_options());
@@ -216,7 +222,7 @@ enum Input {
 /// A running driver, which is killed when dropped.
 #[derive(Debug)]
 pub struct Drive {
-    process: Process,
+    process: DriverProcess,
     lines: Receiver<String>,
     errors: JoinHandle<String>,
     output: String,
@@ -238,7 +244,7 @@ impl Drive {
         let what = || format!("starting {}", program.display());
         let mut child = command.spawn().tried(what)?;
         let pipes = child.stdout.take().zip(child.stderr.take());
-        let process = Process { child };
+        let process = DriverProcess { child };
         let (out, mut said) = pipes.ok_or_else(|| std::io::Error::other("it has no pipes")).tried(what)?;
         let errors = std::thread::spawn(move || {
             let mut text = String::new();
@@ -275,7 +281,7 @@ impl Drive {
     /// Waits until all connections exist and the load's clock has started.
     pub fn until_started(&mut self, interrupt: &Interrupt) -> Result<()> {
         while let Some(line) = self.line(interrupt)? {
-            if moment_of(&line) == Some(Moment::Started) {
+            if moment_of(&line) == Some(DriverEvent::Started) {
                 return Ok(());
             }
         }
@@ -319,8 +325,8 @@ impl Drive {
     pub fn finish(
         self,
         interrupt: &Interrupt,
-        moment: &mut dyn FnMut(Moment) -> Result<()>,
-    ) -> Result<Report> {
+        moment: &mut dyn FnMut(DriverEvent) -> Result<()>,
+    ) -> Result<DriverReport> {
         let mut failed = Ok(());
         let output = self.collect(interrupt, &mut |line| {
             if let (Some(m), true) = (moment_of(line), failed.is_ok()) {
@@ -371,7 +377,7 @@ impl Drive {
             }
             match self.lines.recv_timeout(STEP) {
                 Ok(line) => {
-                    if moment_of(&line) == Some(Moment::Started) {
+                    if moment_of(&line) == Some(DriverEvent::Started) {
                         self.feed();
                     }
                     self.output.push_str(&line);
@@ -387,11 +393,11 @@ impl Drive {
 
 /// The driver's process, which is killed when dropped, even while it is stopped.
 #[derive(Debug)]
-struct Process {
+struct DriverProcess {
     child: Child,
 }
 
-impl Drop for Process {
+impl Drop for DriverProcess {
     fn drop(&mut self) {
         // Both fail once it has ended, which is fine.
         let _ = self.child.kill();

@@ -13,4 +13,4 @@ mod sysbench;
 pub mod workload;
 
 pub use driver::{Drive, Driver, Load};
-pub use sysbench::{Moment, Progress, Report};
+pub use sysbench::{DriverEvent, DriverReport, DriverSecond};

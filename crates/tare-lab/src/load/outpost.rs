@@ -16,7 +16,7 @@ use tare_connect::Secret;
 
 use crate::error::Tried;
 use crate::process::interrupt::Interrupt;
-use crate::server::target::Target;
+use crate::server::target::ServerTarget;
 use crate::{Error, Result};
 
 /// The account of remote drivers on servers that the lab starts.
@@ -147,11 +147,11 @@ impl Outpost {
     }
 
     /// Returns a server's address and account as drivers use them.
-    pub(crate) fn seen(&self, target: &Target) -> Target {
+    pub(crate) fn seen(&self, target: &ServerTarget) -> ServerTarget {
         if target.socket.is_none() {
             return target.clone();
         }
-        Target {
+        ServerTarget {
             socket: None,
             user: ACCOUNT.into(),
             password: Some(Secret::new(&self.password)),

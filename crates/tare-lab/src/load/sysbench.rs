@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// The driver's counts of a load.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct DriverReport {
     /// Transactions committed.
     pub transactions: u64,
     /// Statements.
@@ -28,18 +28,18 @@ pub struct Report {
 
 /// An event that the driver reports while it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Moment {
+pub enum DriverEvent {
     /// All connections exist and the clock starts.
     Started,
     /// A second has passed.
-    Second(Progress),
+    Second(DriverSecond),
     /// The load's time is over.
     Ended,
 }
 
 /// The driver's report of a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
+pub struct DriverSecond {
     /// Seconds since the load's start.
     pub second: u64,
     /// Recent transactions per second.
@@ -49,20 +49,20 @@ pub struct Progress {
 }
 
 /// Parses a line of the output; `None` if it reports no event.
-pub(crate) fn moment_of(line: &str) -> Option<Moment> {
+pub(crate) fn moment_of(line: &str) -> Option<DriverEvent> {
     match line {
-        "Threads started!" => Some(Moment::Started),
+        "Threads started!" => Some(DriverEvent::Started),
         // The first line after the time is over.
-        "Latency histogram (values are in milliseconds)" => Some(Moment::Ended),
-        _ => progress_of(line).map(Moment::Second),
+        "Latency histogram (values are in milliseconds)" => Some(DriverEvent::Ended),
+        _ => progress_of(line).map(DriverEvent::Second),
     }
 }
 
 /// Parses `[ 3s ] thds: 2 tps: 512.01 qps: 10240.20 (r/w/o: …) …`.
-fn progress_of(line: &str) -> Option<Progress> {
+fn progress_of(line: &str) -> Option<DriverSecond> {
     let (second, rest) = line.strip_prefix('[')?.split_once("s ]")?;
     let number = |name: &str| rest.split_once(name)?.1.split_whitespace().next()?.parse().ok();
-    Some(Progress {
+    Some(DriverSecond {
         second: second.trim().parse().ok()?,
         transactions_per_second: number("tps:")?,
         queries_per_second: number("qps:")?,
@@ -70,14 +70,14 @@ fn progress_of(line: &str) -> Option<Progress> {
 }
 
 /// Parses the final report: `transactions: 1234 (617.00 per sec.)`.
-pub(crate) fn report_of(output: String) -> Result<Report> {
+pub(crate) fn report_of(output: String) -> Result<DriverReport> {
     let missing = |why| Error::LoadReport { why, output: last_lines(&output, 20) };
     let first = |name: &str| {
         let rest = output.lines().find_map(|l| l.trim().strip_prefix(name))?;
         rest.split_whitespace().next()
     };
     let count = |name: &str| first(name).and_then(|number| number.parse().ok());
-    Ok(Report {
+    Ok(DriverReport {
         transactions: count("transactions:")
             .filter(|&n| n > 0)
             .ok_or_else(|| missing("it counts no transactions"))?,
@@ -168,12 +168,12 @@ Latency (ms):
 
     #[test]
     fn moments_are_told_from_other_lines() {
-        let moments: Vec<Moment> = REPORT.lines().filter_map(moment_of).collect();
-        let second = Progress { second: 2, transactions_per_second: 636.0, queries_per_second: 10176.0 };
+        let moments: Vec<DriverEvent> = REPORT.lines().filter_map(moment_of).collect();
+        let second = DriverSecond { second: 2, transactions_per_second: 636.0, queries_per_second: 10176.0 };
         assert_eq!(moments.len(), 4);
         assert_eq!(
             (moments[0], moments[2], moments[3]),
-            (Moment::Started, Moment::Second(second), Moment::Ended)
+            (DriverEvent::Started, DriverEvent::Second(second), DriverEvent::Ended)
         );
     }
 

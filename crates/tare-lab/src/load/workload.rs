@@ -12,7 +12,7 @@ use crate::error::{Tried, meant};
 use crate::{Error, Result};
 
 /// Options of a driver, `table-size` → `10000`; those of a study override a workload's defaults.
-pub type Options = BTreeMap<String, String>;
+pub type DriverOptions = BTreeMap<String, String>;
 
 /// A workload: what one transaction is.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,20 +22,20 @@ pub struct Workload {
     /// Its description, in a sentence.
     pub meaning: &'static str,
     /// The script that runs it.
-    pub script: Script,
+    pub script: SysbenchScript,
     /// The data it needs.
-    pub data: &'static Data,
+    pub data: &'static WorkloadData,
     /// Default options.
     pub options: &'static [(&'static str, &'static str)],
     /// Whether it changes data, and so holds locks while its driver is stopped.
     pub writes: bool,
     /// Figures it prints after a run, each on a line: `notpm: 1234.5`.
-    pub figures: &'static [Figure],
+    pub figures: &'static [WorkloadMetric],
 }
 
 /// A figure that a workload reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
+pub enum WorkloadMetric {
     /// A count per wall-clock time.
     Rate(&'static str),
     /// Any other figure.
@@ -44,7 +44,7 @@ pub enum Figure {
 
 /// A script for sysbench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Script {
+pub enum SysbenchScript {
     /// One that comes with sysbench.
     Stock(&'static str),
     /// One of the lab's: the file's name, and its text.
@@ -55,11 +55,11 @@ pub enum Script {
 
 /// The data that a workload needs before it runs. Workloads with the same data of the same size can share it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Data {
+pub struct WorkloadData {
     /// Its name.
     pub name: &'static str,
     /// The script whose command `prepare` creates it, in parallel.
-    pub script: Script,
+    pub script: SysbenchScript,
     /// Options that determine its content.
     pub sized_by: &'static [&'static str],
     /// Whether the script's command `check` tells if the data is intact.
@@ -67,33 +67,36 @@ pub struct Data {
 }
 
 /// The tables of sysbench's own workloads.
-static OLTP: Data = Data {
+static OLTP: WorkloadData = WorkloadData {
     name: "oltp",
-    script: Script::Stock("oltp_read_write"),
+    script: SysbenchScript::Stock("oltp_read_write"),
     sized_by: &["tables", "table-size", "auto-inc", "create-secondary", "mysql-storage-engine"],
     checkable: false,
 };
 
-const TPCC_SCRIPT: Script = Script::Own("tpcc.lua", include_str!("../../../../workloads/tpcc.lua"));
-const DBSTRESS_SCRIPT: Script =
-    Script::Own("dbstress.lua", include_str!("../../../../workloads/dbstress.lua"));
-const PROCEDURE_SCRIPT: Script =
-    Script::Own("procedure_loop.lua", include_str!("../../../../workloads/procedure_loop.lua"));
-const EVENTS_SCRIPT: Script = Script::Own("events.lua", include_str!("../../../../workloads/events.lua"));
-const HANDICAP_SCRIPT: Script =
-    Script::Own("handicap.lua", include_str!("../../../../workloads/handicap.lua"));
+const TPCC_SCRIPT: SysbenchScript =
+    SysbenchScript::Own("tpcc.lua", include_str!("../../../../workloads/tpcc.lua"));
+const DBSTRESS_SCRIPT: SysbenchScript =
+    SysbenchScript::Own("dbstress.lua", include_str!("../../../../workloads/dbstress.lua"));
+const PROCEDURE_SCRIPT: SysbenchScript =
+    SysbenchScript::Own("procedure_loop.lua", include_str!("../../../../workloads/procedure_loop.lua"));
+const EVENTS_SCRIPT: SysbenchScript =
+    SysbenchScript::Own("events.lua", include_str!("../../../../workloads/events.lua"));
+const HANDICAP_SCRIPT: SysbenchScript =
+    SysbenchScript::Own("handicap.lua", include_str!("../../../../workloads/handicap.lua"));
 
 /// The script that drives any other script at a given rate.
-pub(crate) const PACED: Script = Script::Own("paced.lua", include_str!("../../../../workloads/paced.lua"));
+pub(crate) const PACED: SysbenchScript =
+    SysbenchScript::Own("paced.lua", include_str!("../../../../workloads/paced.lua"));
 
-static TPCC: Data = Data {
+static TPCC: WorkloadData = WorkloadData {
     name: "tpcc",
     script: TPCC_SCRIPT,
     sized_by: &["warehouses", "scale", "foreign-keys", "mysql-storage-engine"],
     checkable: true,
 };
 
-static DBSTRESS: Data = Data {
+static DBSTRESS: WorkloadData = WorkloadData {
     name: "dbstress",
     script: DBSTRESS_SCRIPT,
     sized_by: &["objects", "history", "mysql-storage-engine"],
@@ -101,16 +104,20 @@ static DBSTRESS: Data = Data {
 };
 
 /// A procedure without rows.
-static PROCEDURE: Data =
-    Data { name: "procedure_loop", script: PROCEDURE_SCRIPT, sized_by: &[], checkable: false };
+static PROCEDURE: WorkloadData =
+    WorkloadData { name: "procedure_loop", script: PROCEDURE_SCRIPT, sized_by: &[], checkable: false };
 
 /// The data of a recording.
-static RECORDED: Data =
-    Data { name: "replay", script: Script::Recorded, sized_by: &["recording", "data"], checkable: false };
+static RECORDED: WorkloadData = WorkloadData {
+    name: "replay",
+    script: SysbenchScript::Recorded,
+    sized_by: &["recording", "data"],
+    checkable: false,
+};
 
 /// Many small tables, and a procedure.
-static EVENTS: Data =
-    Data { name: "events", script: EVENTS_SCRIPT, sized_by: &["tables", "rows"], checkable: false };
+static EVENTS: WorkloadData =
+    WorkloadData { name: "events", script: EVENTS_SCRIPT, sized_by: &["tables", "rows"], checkable: false };
 
 /// All workloads.
 pub static WORKLOADS: &[Workload] = &[
@@ -177,7 +184,7 @@ pub static WORKLOADS: &[Workload] = &[
         data: &TPCC,
         options: &[("warehouses", "1")],
         writes: true,
-        figures: &[Figure::Rate("notpm"), Figure::Plain("retries_per_transaction")],
+        figures: &[WorkloadMetric::Rate("notpm"), WorkloadMetric::Plain("retries_per_transaction")],
     },
     Workload {
         name: "dbstress_ro",
@@ -245,11 +252,11 @@ pub static WORKLOADS: &[Workload] = &[
     Workload {
         name: "replay",
         meaning: "a statement of a recording",
-        script: Script::Recorded,
+        script: SysbenchScript::Recorded,
         data: &RECORDED,
         options: &[],
         writes: true, // what it does is in its file
-        figures: &[Figure::Plain("times_replayed"), Figure::Plain("behind_seconds")],
+        figures: &[WorkloadMetric::Plain("times_replayed"), WorkloadMetric::Plain("behind_seconds")],
     },
     Workload {
         name: "handicap",
@@ -263,7 +270,7 @@ const fn oltp(script: &'static str) -> Workload {
     Workload {
         name: "",
         meaning: "",
-        script: Script::Stock(script),
+        script: SysbenchScript::Stock(script),
         data: &OLTP,
         options: &[],
         writes: false,
@@ -317,7 +324,7 @@ pub fn named(name: &str) -> Result<&'static Workload> {
 pub fn install(folder: &Path) -> Result<()> {
     let scripts = WORKLOADS.iter().flat_map(|w| [w.script, w.data.script]);
     for script in scripts.chain([PACED]) {
-        if let Script::Own(_, text) = script {
+        if let SysbenchScript::Own(_, text) = script {
             let path = script.argument(folder);
             fs::write(&path, text).tried(|| format!("writing {}", path.display()))?;
         }
@@ -325,43 +332,43 @@ pub fn install(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-impl Script {
+impl SysbenchScript {
     /// Returns the driver's first argument, with the lab's scripts in `folder`.
     pub fn argument(self, folder: &Path) -> PathBuf {
         match self {
-            Script::Stock(name) => name.into(),
-            Script::Own(file, _) => folder.join(file),
-            Script::Recorded => folder.into(),
+            SysbenchScript::Stock(name) => name.into(),
+            SysbenchScript::Own(file, _) => folder.join(file),
+            SysbenchScript::Recorded => folder.into(),
         }
     }
 
     /// Returns the file of one of the lab's scripts: name and text.
     pub(crate) fn file(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Script::Stock(_) | Script::Recorded => None,
-            Script::Own(file, text) => Some((file, text)),
+            SysbenchScript::Stock(_) | SysbenchScript::Recorded => None,
+            SysbenchScript::Own(file, text) => Some((file, text)),
         }
     }
 
     /// Returns the module name by which another script can load it.
     pub fn module(self) -> &'static str {
         match self {
-            Script::Stock(name) => name,
-            Script::Own(file, _) => file.strip_suffix(".lua").unwrap_or(file),
-            Script::Recorded => "",
+            SysbenchScript::Stock(name) => name,
+            SysbenchScript::Own(file, _) => file.strip_suffix(".lua").unwrap_or(file),
+            SysbenchScript::Recorded => "",
         }
     }
 }
 
 impl Workload {
     /// Returns the options to drive it with: its defaults, overridden by those given.
-    pub fn options(&self, given: &Options) -> Options {
+    pub fn options(&self, given: &DriverOptions) -> DriverOptions {
         let own = self.options.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         own.chain(given.clone()).collect()
     }
 
     /// Returns the options that determine its data; equal for workloads that can share it.
-    pub fn data_key(&self, given: &Options) -> (&'static str, Options) {
+    pub fn data_key(&self, given: &DriverOptions) -> (&'static str, DriverOptions) {
         let mut sizes = self.options(given);
         sizes.retain(|name, _| self.data.sized_by.contains(&name.as_str()));
         (self.data.name, sizes)
@@ -374,8 +381,8 @@ impl Workload {
             pairs.find(|pair| pair.0 == name)?.1.trim().parse::<f64>().ok()
         };
         let known = self.figures.iter().filter_map(|figure| match figure {
-            Figure::Rate(name) => Some(((*name).to_owned(), value(name)? / share)),
-            Figure::Plain(name) => Some(((*name).to_owned(), value(name)?)),
+            WorkloadMetric::Rate(name) => Some(((*name).to_owned(), value(name)? / share)),
+            WorkloadMetric::Plain(name) => Some(((*name).to_owned(), value(name)?)),
         });
         known.collect()
     }
@@ -385,7 +392,7 @@ impl Workload {
 mod tests {
     use super::*;
 
-    fn options(pairs: &[(&str, &str)]) -> Options {
+    fn options(pairs: &[(&str, &str)]) -> DriverOptions {
         pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
@@ -401,7 +408,7 @@ mod tests {
     #[test]
     fn what_writes_is_known_by_its_script() {
         for workload in WORKLOADS {
-            let Script::Stock(script) = workload.script else { continue };
+            let SysbenchScript::Stock(script) = workload.script else { continue };
             let reads = ["oltp_read_only", "oltp_point_select", "select_random_ranges"].contains(&script);
             assert_eq!(workload.writes, !reads, "{}", workload.name);
         }
@@ -419,15 +426,17 @@ mod tests {
     #[test]
     fn data_is_shared_by_what_decides_it() {
         let given = options(&[("table-size", "1000"), ("rand-type", "pareto")]);
-        let key = |name: &str, given: &Options| find(name).expect("known").data_key(given);
+        let key = |name: &str, given: &DriverOptions| find(name).expect("known").data_key(given);
         assert_eq!(key("oltp_read_only", &given), key("mixed", &given));
         assert_ne!(key("mixed", &given), key("mixed", &options(&[("table-size", "2000")])));
     }
 
     #[test]
     fn figures_are_read_from_lines_of_their_own() {
-        let workload =
-            Workload { figures: &[Figure::Rate("notpm"), Figure::Plain("kept")], ..oltp("oltp_read_only") };
+        let workload = Workload {
+            figures: &[WorkloadMetric::Rate("notpm"), WorkloadMetric::Plain("kept")],
+            ..oltp("oltp_read_only")
+        };
         let output = "transactions: 12 (3 per sec.)\nnotpm: 1234.5\nother: 1\nkept: 2\n";
         let figures = |share| workload.figures(output, share).into_values().collect::<Vec<_>>();
         assert_eq!((figures(1.0), figures(0.5)), (vec![2.0, 1234.5], vec![2.0, 2469.0]));

@@ -3,7 +3,7 @@
 use tare_budget::{Cost, Prices};
 
 use super::evidence::{Missing, charge, connected, events, of_load};
-use super::experiment::{EVERYTHING, NONE, Setting};
+use super::experiment::{EVERYTHING, NONE, PriceSetting};
 use crate::results::record::Record;
 use crate::verdict::analysis::{Analysis, Difference};
 
@@ -23,7 +23,7 @@ pub struct Checked {
 
 /// How a prediction agrees with the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Agreement {
     /// They differ by less than a quarter of the measured cost.
     Quarter,
     /// Each is in the other's interval.
@@ -37,17 +37,17 @@ pub enum Verdict {
 impl Checked {
     /// Returns how the prediction agrees with the measurement.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> Agreement {
         let (predicted, measured) = (self.predicted, self.measured.share);
         if (predicted.ns - measured).abs() <= QUARTER * measured.abs() {
-            return Verdict::Quarter;
+            return Agreement::Quarter;
         }
         match self.measured.interval {
-            None => Verdict::Open,
+            None => Agreement::Open,
             Some((low, high)) => {
                 let both = (low..=high).contains(&predicted.ns)
                     && (predicted.low..=predicted.high).contains(&measured);
-                if both { Verdict::Intervals } else { Verdict::Misses }
+                if both { Agreement::Intervals } else { Agreement::Misses }
             }
         }
     }
@@ -59,7 +59,11 @@ impl Checked {
 /// # Errors
 ///
 /// [`Missing`].
-pub fn check(records: &[Record], everything: &Setting, prices: &Prices) -> Result<Vec<Checked>, Missing> {
+pub fn check(
+    records: &[Record],
+    everything: &PriceSetting,
+    prices: &Prices,
+) -> Result<Vec<Checked>, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Starts) };
     let of_cell = |cell: &crate::verdict::analysis::CellAnalysis| {
         let load = cell.cell.workload.clone();
@@ -83,7 +87,7 @@ pub fn check(records: &[Record], everything: &Setting, prices: &Prices) -> Resul
 mod tests {
     use super::*;
 
-    fn verdict(predicted: (f64, f64, f64), measured: f64, interval: Option<(f64, f64)>) -> Verdict {
+    fn verdict(predicted: (f64, f64, f64), measured: f64, interval: Option<(f64, f64)>) -> Agreement {
         let (low, ns, high) = predicted;
         let measured = Difference { share: measured, interval };
         Checked { load: String::new(), predicted: Cost { ns, low, high }, measured }.verdict()
@@ -91,15 +95,15 @@ mod tests {
 
     #[test]
     fn prices_are_true_within_a_quarter_or_within_both_intervals() {
-        assert_eq!(verdict((0.01, 0.12, 0.13), 0.10, Some((0.09, 0.11))), Verdict::Quarter);
-        assert_eq!(verdict((0.05, 0.15, 0.30), 0.10, Some((0.02, 0.18))), Verdict::Intervals);
+        assert_eq!(verdict((0.01, 0.12, 0.13), 0.10, Some((0.09, 0.11))), Agreement::Quarter);
+        assert_eq!(verdict((0.05, 0.15, 0.30), 0.10, Some((0.02, 0.18))), Agreement::Intervals);
         assert_eq!(
             verdict((0.12, 0.15, 0.30), 0.10, Some((0.02, 0.18))),
-            Verdict::Misses,
+            Agreement::Misses,
             "one of both only"
         );
-        assert_eq!(verdict((0.05, 0.15, 0.30), 0.10, Some((0.09, 0.11))), Verdict::Misses, "the other one");
-        assert_eq!(verdict((0.05, 0.15, 0.30), 0.10, None), Verdict::Open);
-        assert_eq!(verdict((0.05, 0.11, 0.30), 0.10, None), Verdict::Quarter);
+        assert_eq!(verdict((0.05, 0.15, 0.30), 0.10, Some((0.09, 0.11))), Agreement::Misses, "the other one");
+        assert_eq!(verdict((0.05, 0.15, 0.30), 0.10, None), Agreement::Open);
+        assert_eq!(verdict((0.05, 0.11, 0.30), 0.10, None), Agreement::Quarter);
     }
 }

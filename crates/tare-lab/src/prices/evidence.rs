@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use tare_budget::account::distance;
-use tare_budget::price::Connecting;
+use tare_budget::price::ConnectionCost;
 use tare_budget::{Cost, Kind, Level, Prices, handler};
 
-use super::experiment::{EVERYTHING, NONE, NOTHING, Setting};
-use super::fit::{Load, quantile};
+use super::experiment::{EVERYTHING, NONE, NOTHING, PriceSetting};
+use super::fit::{LoadMeasurements, quantile};
 use crate::results::record::Record;
 use crate::verdict::analysis::{Analysis, CellAnalysis};
 use crate::verdict::effort;
@@ -38,7 +38,11 @@ pub enum Missing {
 /// # Errors
 ///
 /// [`Missing`].
-pub fn loads(records: &[Record], settings: &[Setting], believed: &Prices) -> Result<Vec<Load>, Missing> {
+pub fn loads(
+    records: &[Record],
+    settings: &[PriceSetting],
+    believed: &Prices,
+) -> Result<Vec<LoadMeasurements>, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Load { load: "any load".into() }) };
     let load = |cell| {
         let mut load = load(records, cell, settings)?;
@@ -50,13 +54,17 @@ pub fn loads(records: &[Record], settings: &[Setting], believed: &Prices) -> Res
     analysis.cells.iter().map(load).collect()
 }
 
-fn load(records: &[Record], cell: &CellAnalysis, settings: &[Setting]) -> Result<Load, Missing> {
+fn load(
+    records: &[Record],
+    cell: &CellAnalysis,
+    settings: &[PriceSetting],
+) -> Result<LoadMeasurements, Missing> {
     let name = cell.cell.workload.clone();
     let shares: Vec<Vec<f64>> = settings.iter().map(|it| shares(cell, &it.name)).collect();
     let charge = charge(cell, NOTHING);
     match charge {
         Some(charge) if shares.iter().all(|it| !it.is_empty()) => {
-            Ok(Load { events: events(records, &name)?, name, charge, shares })
+            Ok(LoadMeasurements { events: events(records, &name)?, name, charge, shares })
         }
         _ => Err(Missing::Load { load: name }),
     }
@@ -113,7 +121,12 @@ pub(super) fn events(records: &[Record], load: &str) -> Result<BTreeMap<Kind, f6
 /// # Errors
 ///
 /// [`Missing`].
-pub fn off(records: &[Record], known: &[Load], believed: &Prices, factor: f64) -> Result<Cost, Missing> {
+pub fn off(
+    records: &[Record],
+    known: &[LoadMeasurements],
+    believed: &Prices,
+    factor: f64,
+) -> Result<Cost, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Starts) };
     let mut each = vec![];
     for cell in &analysis.cells {
@@ -124,7 +137,7 @@ pub fn off(records: &[Record], known: &[Load], believed: &Prices, factor: f64) -
             return Err(Missing::Starts);
         }
         let cost: f64 = load.events.iter().map(|(kind, n)| n * believed.cost(*kind, Level::Off).ns).sum();
-        each.push(Figure::of(&own).times(base / cost));
+        each.push(MeanEstimate::of(&own).times(base / cost));
     }
     Ok(weighed(&each, factor))
 }
@@ -157,7 +170,11 @@ fn done(records: &[Record], load: &str, figure: &str) -> Option<f64> {
 /// # Errors
 ///
 /// [`Missing`].
-pub fn connecting(records: &[Record], everything: &Setting, prices: &Prices) -> Result<Connecting, Missing> {
+pub fn connecting(
+    records: &[Record],
+    everything: &PriceSetting,
+    prices: &Prices,
+) -> Result<ConnectionCost, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Starts) };
     let Some(cell) = analysis.cells.first() else { return Err(Missing::Starts) };
     let load = &cell.cell.workload;
@@ -173,38 +190,38 @@ pub fn connecting(records: &[Record], everything: &Setting, prices: &Prices) -> 
             return Err(Missing::Starts);
         }
         let of_events: f64 = events.iter().map(|(kind, n)| n * prices.cost(*kind, level(*kind)).ns).sum();
-        Ok(Figure::of(&own).times(charge).less(of_events).times(1.0 / connected).cost())
+        Ok(MeanEstimate::of(&own).times(charge).less(of_events).times(1.0 / connected).cost())
     };
     let off = besides(NOTHING, &|_| Level::Off)?;
     let on = besides(EVERYTHING, &|kind| everything.levels.get(&kind).copied().unwrap_or(Level::Off))?;
     // The cost with everything on is at least that with everything off, despite noise.
     let on = Cost { ns: on.ns.max(off.ns), low: on.low, high: on.high.max(off.ns) };
-    Ok(Connecting { off, on })
+    Ok(ConnectionCost { off, on })
 }
 
 /// A mean, its variance and degrees of freedom.
-struct Figure {
+struct MeanEstimate {
     mean: f64,
     variance: f64,
     degrees: f64,
 }
 
-impl Figure {
+impl MeanEstimate {
     /// Returns the mean of the values of several starts; there must be at least two.
     #[allow(clippy::cast_precision_loss)] // some starts
-    fn of(each: &[f64]) -> Figure {
+    fn of(each: &[f64]) -> MeanEstimate {
         let count = each.len() as f64;
         let mean = each.iter().sum::<f64>() / count;
         let variance = each.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0) / count;
-        Figure { mean, variance: variance.max(1e-12), degrees: count - 1.0 }
+        MeanEstimate { mean, variance: variance.max(1e-12), degrees: count - 1.0 }
     }
 
-    fn times(self, factor: f64) -> Figure {
-        Figure { mean: self.mean * factor, variance: self.variance * factor.powi(2), ..self }
+    fn times(self, factor: f64) -> MeanEstimate {
+        MeanEstimate { mean: self.mean * factor, variance: self.variance * factor.powi(2), ..self }
     }
 
-    fn less(self, what: f64) -> Figure {
-        Figure { mean: self.mean - what, ..self }
+    fn less(self, what: f64) -> MeanEstimate {
+        MeanEstimate { mean: self.mean - what, ..self }
     }
 
     /// Returns the cost with its interval, both at least 0.
@@ -218,7 +235,7 @@ impl Figure {
 /// Returns the weighted mean of figures and the prior, whose standard deviation is as large as itself; at
 /// least 0.
 #[allow(clippy::cast_precision_loss)] // some loads
-fn weighed(each: &[Figure], believed: f64) -> Cost {
+fn weighed(each: &[MeanEstimate], believed: f64) -> Cost {
     let weights: f64 = each.iter().map(|it| 1.0 / it.variance).sum();
     let mean = each.iter().map(|it| it.mean / it.variance).sum::<f64>() / weights;
     let misfit: f64 = each.iter().map(|it| (it.mean - mean).powi(2) / it.variance).sum();
@@ -236,8 +253,8 @@ mod tests {
     use super::*;
 
     fn of(each: &[(f64, f64)]) -> Cost {
-        let each: Vec<Figure> =
-            each.iter().map(|&(mean, variance)| Figure { mean, variance, degrees: 5.0 }).collect();
+        let each: Vec<MeanEstimate> =
+            each.iter().map(|&(mean, variance)| MeanEstimate { mean, variance, degrees: 5.0 }).collect();
         weighed(&each, 2.0)
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use tare_budget::{Family, Kind, Level, Provider};
+use tare_budget::{HistoryFamily, Kind, Level, PricedProvider};
 
 /// Name of the setting in which everything is switched off.
 pub(super) const NOTHING: &str = "nothing";
@@ -40,30 +40,30 @@ pub const CHECKED: [&str; 6] =
     ["tpcc", "dbstress_rw", "oltp_read_write", "events_session", "procedure_loop", "events_ddl"];
 
 /// Kinds that are switched together, and their patterns. Within a group, loads tell kinds apart.
-struct Group {
+struct KindGroup {
     name: &'static str,
     kinds: &'static [Kind],
     patterns: &'static [&'static str],
 }
 
-const GROUPS: [Group; 5] = [
-    Group {
+const GROUPS: [KindGroup; 5] = [
+    KindGroup {
         name: "locks",
         kinds: &[Kind::Mutex, Kind::RwLock, Kind::Condition],
         patterns: &["wait/synch/%"],
     },
-    Group {
+    KindGroup {
         name: "input, output, tables",
         kinds: &[Kind::TableIo, Kind::FileIo, Kind::MetadataLock, Kind::TableLock, Kind::Socket, Kind::Idle],
         patterns: &["wait/io/%", "wait/lock/%", "idle"],
     },
-    Group { name: "stages", kinds: &[Kind::Stage], patterns: &["stage/%"] },
-    Group {
+    KindGroup { name: "stages", kinds: &[Kind::Stage], patterns: &["stage/%"] },
+    KindGroup {
         name: "statements",
         kinds: &[Kind::Query, Kind::Statement, Kind::Program, Kind::Transaction],
         patterns: &["statement/%", "transaction", "error"],
     },
-    Group { name: "memory", kinds: &[Kind::Memory], patterns: &["memory/%"] },
+    KindGroup { name: "memory", kinds: &[Kind::Memory], patterns: &["memory/%"] },
 ];
 
 /// Server options of every study: small enough to start soon, a table cache smaller than the number of
@@ -72,28 +72,30 @@ const OPTIONS: &str = r#"options = ["--innodb-buffer-pool-size=128M", "--innodb-
 
 /// Returns the measured levels of timed kinds, from lowest to highest. *current* is left out to save time: it
 /// costs no more than *history*.
-fn ladder(provider: Provider) -> &'static [Level] {
+fn ladder(provider: PricedProvider) -> &'static [Level] {
     match provider {
-        Provider::Tare => &[Level::Counts, Level::Sums, Level::Lean, Level::Exact],
-        Provider::MariaDb | Provider::MySql => &[Level::Counts, Level::Sums, Level::History, Level::Exact],
+        PricedProvider::Tare => &[Level::Counts, Level::Sums, Level::Lean, Level::Exact],
+        PricedProvider::MariaDb | PricedProvider::MySql => {
+            &[Level::Counts, Level::Sums, Level::History, Level::Exact]
+        }
     }
 }
 
 /// Returns whether a kind has this level as a distinct one: with tare, *exact* equals *lean* except for
 /// locks.
-fn has(provider: Provider, kind: Kind, level: Level) -> bool {
+fn has(provider: PricedProvider, kind: Kind, level: Level) -> bool {
     let lock = matches!(kind, Kind::Mutex | Kind::RwLock);
     match level {
         Level::Counts => true,
         _ if !kind.is_timed() => false,
-        Level::Exact => provider != Provider::Tare || lock,
+        Level::Exact => provider != PricedProvider::Tare || lock,
         _ => true,
     }
 }
 
 /// A setting: the level of each kind; kinds that are not named are off.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setting {
+pub struct PriceSetting {
     /// Name of the setting in the study.
     pub name: String,
     /// Levels by kind.
@@ -103,31 +105,32 @@ pub struct Setting {
 /// Returns all settings: everything at each level, and each group alone at its highest. Many kinds together
 /// cost enough to be measured within minutes; groups and loads tell the share of each kind and level.
 #[must_use]
-pub fn settings(provider: Provider) -> Vec<Setting> {
+pub fn settings(provider: PricedProvider) -> Vec<PriceSetting> {
     let kinds = || GROUPS.iter().flat_map(|group| group.kinds);
     let all = ladder(provider).iter().filter(|level| **level != Level::Exact);
-    let mut settings: Vec<Setting> =
-        all.map(|&level| Setting::of(&format!("everything at {level}"), provider, level, kinds())).collect();
+    let mut settings: Vec<PriceSetting> = all
+        .map(|&level| PriceSetting::of(&format!("everything at {level}"), provider, level, kinds()))
+        .collect();
     settings.extend(
-        GROUPS.iter().map(|group| Setting::of(group.name, provider, Level::Exact, group.kinds.iter())),
+        GROUPS.iter().map(|group| PriceSetting::of(group.name, provider, Level::Exact, group.kinds.iter())),
     );
     settings.push(everything(provider));
     settings
 }
 
 /// Returns the setting with everything off.
-fn nothing() -> Setting {
-    Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() }
+fn nothing() -> PriceSetting {
+    PriceSetting { name: NOTHING.to_owned(), levels: BTreeMap::new() }
 }
 
 /// Returns the setting with everything on, at the highest level.
 #[must_use]
-pub fn everything(provider: Provider) -> Setting {
-    Setting::of(EVERYTHING, provider, Level::Exact, GROUPS.iter().flat_map(|group| group.kinds))
+pub fn everything(provider: PricedProvider) -> PriceSetting {
+    PriceSetting::of(EVERYTHING, provider, Level::Exact, GROUPS.iter().flat_map(|group| group.kinds))
 }
 
 /// Returns the highest level of a kind up to `most`.
-fn highest(provider: Provider, kind: Kind, most: Level) -> Option<Level> {
+fn highest(provider: PricedProvider, kind: Kind, most: Level) -> Option<Level> {
     ladder(provider).iter().copied().filter(|level| *level <= most && has(provider, kind, *level)).max()
 }
 
@@ -139,22 +142,27 @@ pub(super) fn stands_on(kind: Kind, level: Level, of: &[Level]) -> Option<Level>
     of.iter().copied().filter(|it| *it < level && !beside(it)).max()
 }
 
-impl Setting {
+impl PriceSetting {
     /// Makes a setting of kinds, each at its highest level up to `most`.
-    fn of<'a>(name: &str, provider: Provider, most: Level, kinds: impl Iterator<Item = &'a Kind>) -> Setting {
+    fn of<'a>(
+        name: &str,
+        provider: PricedProvider,
+        most: Level,
+        kinds: impl Iterator<Item = &'a Kind>,
+    ) -> PriceSetting {
         let levels = kinds.filter_map(|kind| Some((*kind, highest(provider, *kind, most)?))).collect();
-        Setting { name: name.to_owned(), levels }
+        PriceSetting { name: name.to_owned(), levels }
     }
 
     /// Returns the statements that switch a server to it from any state.
-    fn statements(&self, provider: Provider) -> Vec<String> {
+    fn statements(&self, provider: PricedProvider) -> Vec<String> {
         let patterns_at = |wanted: &dyn Fn(Level) -> bool| {
-            let of = |group: &&Group| {
+            let of = |group: &&KindGroup| {
                 group.kinds.iter().any(|kind| self.levels.get(kind).is_some_and(|level| wanted(*level)))
             };
             GROUPS.iter().filter(of).flat_map(|group| group.patterns).copied().collect::<Vec<&str>>()
         };
-        if provider == Provider::Tare {
+        if provider == PricedProvider::Tare {
             // Memory is counted at every level. The last matching rule decides, so the highest level comes
             // last.
             let mut rules = vec!["off".to_owned()];
@@ -192,13 +200,13 @@ impl Setting {
 
     /// Returns the consumers that record the setting's events.
     fn consumers(&self) -> String {
-        let level_of = |family: Family| {
+        let level_of = |family: HistoryFamily| {
             let of = self.levels.iter().filter(|(kind, _)| kind.family() == Some(family));
             of.map(|(_, level)| *level).max().unwrap_or(Level::Off)
         };
         let histories =
             [("current", Level::Current), ("history", Level::History), ("history_long", Level::Exact)];
-        let names = Family::ALL.into_iter().flat_map(|family| {
+        let names = HistoryFamily::ALL.into_iter().flat_map(|family| {
             let on = histories.iter().filter(move |(_, level)| *level <= level_of(family));
             on.map(move |(history, _)| format!("'events_{}_{history}'", family.name()))
         });
@@ -209,7 +217,7 @@ impl Setting {
 
 /// How a server is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Start {
+enum ServerStart {
     /// With everything on, so that it can be switched.
     On,
     /// Without a Performance Schema.
@@ -217,18 +225,18 @@ enum Start {
 }
 
 /// Returns the lines of a setting in a study.
-fn setting(name: &str, provider: Provider, start: Start, switch: &[String]) -> String {
+fn setting(name: &str, provider: PricedProvider, start: ServerStart, switch: &[String]) -> String {
     // No Performance Schema works on an idle server; observing each setting for that would take a minute.
     let mut text = format!("\n[[setting]]\nname = {name:?}\nstretch = false\n");
     let _ = match (start, provider) {
-        (Start::Without, _) => writeln!(text, "options = [\"--performance-schema=OFF\"]"),
-        (Start::On, Provider::Tare) => writeln!(
+        (ServerStart::Without, _) => writeln!(text, "options = [\"--performance-schema=OFF\"]"),
+        (ServerStart::On, PricedProvider::Tare) => writeln!(
             text,
             "options = [\"--performance-schema=OFF\", \"--plugin-load-add=ha_federatedx\"]\npreload = \"tare\"\n\
              environment = {{ TARE_OPTIONS = \"instrument=%=ON;consumer=%=ON;level=exact\" }}"
         ),
-        (Start::On, Provider::MariaDb | Provider::MySql) => {
-            let consumers = Family::ALL.into_iter().flat_map(|family| {
+        (ServerStart::On, PricedProvider::MariaDb | PricedProvider::MySql) => {
+            let consumers = HistoryFamily::ALL.into_iter().flat_map(|family| {
                 ["current", "history", "history-long"].map(|history| {
                     format!(", \"--performance-schema-consumer-events-{}-{history}=ON\"", family.name())
                 })
@@ -243,7 +251,7 @@ fn setting(name: &str, provider: Provider, start: Start, switch: &[String]) -> S
     if !switch.is_empty() {
         let _ = writeln!(text, "switch = {switch:?}");
     }
-    if start == Start::On {
+    if start == ServerStart::On {
         // Verifies that it is loaded; a missing one would seem to cost nothing.
         let _ =
             writeln!(text, "require = \"SELECT COUNT(*) > 100 FROM performance_schema.setup_instruments\"");
@@ -284,46 +292,46 @@ const OVERHEAD: f64 = 1.6;
 
 /// Returns the study of levels under some of the loads, of which there must be several.
 #[must_use]
-pub fn of_levels(provider: Provider, minutes: f64, loads: &[&str]) -> String {
+pub fn of_levels(provider: PricedProvider, minutes: f64, loads: &[&str]) -> String {
     let settings = settings(provider);
     #[allow(clippy::cast_precision_loss)] // some hundreds
     let slices = (settings.len() * loads.len()) as f64;
     let slice = (minutes * 60.0 / LIVES / OVERHEAD / slices).clamp(0.2, 2.0);
     let mut text = figures("What does an event cost?", minutes, slice, 2, &[NOTHING, EVERYTHING]);
     for it in [nothing()].iter().chain(&settings) {
-        text += &setting(&it.name, provider, Start::On, &it.statements(provider));
+        text += &setting(&it.name, provider, ServerStart::On, &it.statements(provider));
     }
     text + &workloads(loads)
 }
 
 /// Returns the study of the cost of disabled events.
 #[must_use]
-pub fn of_off(provider: Provider, minutes: f64) -> String {
+pub fn of_off(provider: PricedProvider, minutes: f64) -> String {
     let slice = (minutes * 60.0 / 100.0).clamp(0.1, 2.0);
     figures("What does an event cost that is off?", minutes, slice, 2, &[])
-        + &setting(NONE, provider, Start::Without, &[])
-        + &setting(NOTHING, provider, Start::On, &nothing().statements(provider))
+        + &setting(NONE, provider, ServerStart::Without, &[])
+        + &setting(NOTHING, provider, ServerStart::On, &nothing().statements(provider))
         + &workloads(&LOADS_OFF)
 }
 
 /// Returns the study of the cost of a connection besides its events.
 #[must_use]
-pub fn of_connections(provider: Provider, minutes: f64) -> String {
+pub fn of_connections(provider: PricedProvider, minutes: f64) -> String {
     let slice = (minutes * 60.0 / 100.0).clamp(0.1, 2.0);
     figures("What does a connection cost?", minutes, slice, 2, &[])
-        + &setting(NONE, provider, Start::Without, &[])
-        + &setting(NOTHING, provider, Start::On, &nothing().statements(provider))
-        + &setting(EVERYTHING, provider, Start::On, &everything(provider).statements(provider))
+        + &setting(NONE, provider, ServerStart::Without, &[])
+        + &setting(NOTHING, provider, ServerStart::On, &nothing().statements(provider))
+        + &setting(EVERYTHING, provider, ServerStart::On, &everything(provider).statements(provider))
         + &workloads(&[LOAD_OF_CONNECTIONS])
 }
 
 /// Returns the study that prices are checked with.
 #[must_use]
-pub fn of_check(provider: Provider, minutes: f64) -> String {
+pub fn of_check(provider: PricedProvider, minutes: f64) -> String {
     let slice = (minutes * 60.0 / 400.0).clamp(0.1, 5.0);
     figures("Does everything cost what prices say?", minutes, slice, 2, &[])
-        + &setting(NONE, provider, Start::Without, &[])
-        + &setting(EVERYTHING, provider, Start::On, &[])
+        + &setting(NONE, provider, ServerStart::Without, &[])
+        + &setting(EVERYTHING, provider, ServerStart::On, &[])
         + &workloads(&CHECKED)
 }
 
@@ -332,7 +340,7 @@ mod tests {
     use super::*;
     use crate::definition::Definition;
 
-    const ALL: [Provider; 3] = [Provider::Tare, Provider::MariaDb, Provider::MySql];
+    const ALL: [PricedProvider; 3] = [PricedProvider::Tare, PricedProvider::MariaDb, PricedProvider::MySql];
 
     #[test]
     fn settings_differ_in_one_group_and_level_and_share_a_server() {
@@ -361,16 +369,16 @@ mod tests {
             let found = settings(provider).into_iter().find(|it| it.name == name).expect("a setting");
             found.statements(provider)
         };
-        let stages = of(Provider::MySql, "stages");
+        let stages = of(PricedProvider::MySql, "stages");
         assert!(stages[0].contains("ENABLED = IF(NAME LIKE 'stage/%', 'YES', 'NO')"), "{stages:?}");
         assert!(stages[2].contains(
             "NAME IN ('events_stages_current', 'events_stages_history', 'events_stages_history_long')"
         ));
-        let history = of(Provider::MySql, "everything at history");
+        let history = of(PricedProvider::MySql, "everything at history");
         assert!(history[2].contains("'events_waits_history'") && !history[2].contains("history_long"));
-        let counted = of(Provider::MariaDb, "everything at counts");
+        let counted = of(PricedProvider::MariaDb, "everything at counts");
         assert!(counted[1].contains("TIMED = IF(FALSE,") && counted[2].contains("ENABLED = IF(FALSE,"));
-        let locks = of(Provider::Tare, "locks");
+        let locks = of(PricedProvider::Tare, "locks");
         assert_eq!(
             locks,
             [

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Bound;
 
-use tare_budget::price::{Connecting, Distance};
+use tare_budget::price::{ConnectionCost, Distance};
 use tare_budget::{Cost, Kind, Level, Prices};
 
 use super::fit::Fit;
 
 /// The comments at the top of a price file.
 #[derive(Clone, Debug)]
-pub struct Head<'a> {
+pub struct PriceFileHead<'a> {
     /// Name of the provider in price files.
     pub provider: &'a str,
     /// The server and its version.
@@ -28,11 +28,11 @@ pub struct Head<'a> {
 /// Disabled events cost `off` times the `believed` price. A kind with too few events costs the fit's factor
 /// times the `believed` price, and the file says so.
 #[must_use]
-pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String {
+pub fn write(head: &PriceFileHead<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String {
     let mut text = String::from(
         "# The price of an event: nanoseconds of the server's CPU time, by kind and level. docs/explanation/budget.md says how it is used.\n\n",
     );
-    let Head { provider, server, machine, how, work_ns } = head;
+    let PriceFileHead { provider, server, machine, how, work_ns } = head;
     let _ = write!(
         text,
         "[origin]\nprovider = {provider:?}\nserver = {server:?}\nmachine = {machine:?}\nmeasured = true\nhow = \"\"\"\n{how}\"\"\"\n"
@@ -81,7 +81,7 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String
 
 /// Formats the cost of a connection besides its events.
 #[must_use]
-pub fn connection(connecting: &Connecting) -> String {
+pub fn connection(connecting: &ConnectionCost) -> String {
     let mut text = String::from(
         "\n# What a connection costs besides its events, with everything off and with everything on.\n[connection]\n",
     );
@@ -120,7 +120,7 @@ mod tests {
         let fit = Fit { prices: prices.into(), factor: 2.0, contradiction: 1.0 };
         let shipped = include_str!("../../../tare-budget/tests/prices/mysql.toml");
         let shipped = Prices::read(shipped).expect("it can be read");
-        let head = Head {
+        let head = PriceFileHead {
             provider: "mysql",
             server: "MySQL \"9\"",
             machine: "m",

@@ -24,7 +24,7 @@ use super::nonnegative::Squares;
 
 /// The measurements of a load.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Load {
+pub struct LoadMeasurements {
     /// Name of the load.
     pub name: String,
     /// Cost of a transaction with everything off, in nanoseconds of the server's CPU time.
@@ -81,7 +81,11 @@ const SEEN: f64 = 2.0;
 /// # Errors
 ///
 /// [`TooLittle`].
-pub fn fit(settings: &[BTreeMap<Kind, Level>], loads: &[Load], believed: &Prices) -> Result<Fit, TooLittle> {
+pub fn fit(
+    settings: &[BTreeMap<Kind, Level>],
+    loads: &[LoadMeasurements],
+    believed: &Prices,
+) -> Result<Fit, TooLittle> {
     let noise = variances(loads).ok_or(TooLittle::Once)?;
     let steps = Steps::of(settings, loads, believed);
     let measured: Vec<Differences> = loads
@@ -132,8 +136,8 @@ fn factor(measured: &[Differences], steps: &Steps) -> Result<f64, TooLittle> {
 }
 
 /// Returns the kinds that have enough events.
-fn kinds(loads: &[Load]) -> BTreeSet<Kind> {
-    let of = |load: &Load| {
+fn kinds(loads: &[LoadMeasurements]) -> BTreeSet<Kind> {
+    let of = |load: &LoadMeasurements| {
         load.events.iter().filter(|(_, n)| **n >= SELDOM).map(|(kind, _)| *kind).collect::<Vec<_>>()
     };
     loads.iter().flat_map(of).collect()
@@ -144,7 +148,7 @@ pub(super) fn quantile(degrees: f64) -> f64 {
 }
 
 /// Returns the variance of one block's share for each load. `None` if nothing was measured twice.
-fn variances(loads: &[Load]) -> Option<Vec<f64>> {
+fn variances(loads: &[LoadMeasurements]) -> Option<Vec<f64>> {
     let of_loads: Vec<(f64, f64)> = loads.iter().map(scatter).collect();
     let squares: f64 = of_loads.iter().map(|it| it.0).sum();
     let degrees: f64 = of_loads.iter().map(|it| it.1).sum();
@@ -156,7 +160,7 @@ fn variances(loads: &[Load]) -> Option<Vec<f64>> {
 /// Returns the residual sum of squares and the degrees of freedom of a load's shares, without effects of
 /// blocks and settings.
 #[allow(clippy::cast_precision_loss)] // some hundreds
-fn scatter(load: &Load) -> (f64, f64) {
+fn scatter(load: &LoadMeasurements) -> (f64, f64) {
     let blocks = load.shares.iter().map(Vec::len).min().unwrap_or(0);
     let settings = load.shares.len();
     if blocks < 2 || settings < 2 {
@@ -182,7 +186,7 @@ struct Steps {
 }
 
 impl Steps {
-    fn of(settings: &[BTreeMap<Kind, Level>], loads: &[Load], believed: &Prices) -> Steps {
+    fn of(settings: &[BTreeMap<Kind, Level>], loads: &[LoadMeasurements], believed: &Prices) -> Steps {
         let mut all = vec![];
         for kind in kinds(loads) {
             let levels: BTreeSet<Level> = settings.iter().filter_map(|it| it.get(&kind)).copied().collect();
@@ -249,7 +253,7 @@ impl Steps {
 }
 
 /// A setting's difference from the base, per transaction.
-struct Row {
+struct FitEquation {
     /// Number of events that pay each step.
     events: Vec<f64>,
     /// The difference in nanoseconds.
@@ -258,7 +262,7 @@ struct Row {
     noise: f64,
 }
 
-impl Row {
+impl FitEquation {
     /// Returns the believed difference.
     fn believed(&self, steps: &Steps) -> f64 {
         self.events.iter().zip(&steps.believed).map(|(events, step)| events * step).sum()
@@ -272,12 +276,17 @@ impl Row {
 
 /// The measurements of a load: a row per setting, and one of zeros for the base.
 struct Differences {
-    rows: Vec<Row>,
+    rows: Vec<FitEquation>,
 }
 
 impl Differences {
     #[allow(clippy::cast_precision_loss)] // some blocks
-    fn of(settings: &[BTreeMap<Kind, Level>], load: &Load, variance: f64, steps: &Steps) -> Differences {
+    fn of(
+        settings: &[BTreeMap<Kind, Level>],
+        load: &LoadMeasurements,
+        variance: f64,
+        steps: &Steps,
+    ) -> Differences {
         let noise = |blocks: f64| variance * load.charge.powi(2) / blocks;
         let of_setting = |(setting, shares): (&BTreeMap<Kind, Level>, &Vec<f64>)| {
             let mut events = vec![0.0; steps.all.len()];
@@ -286,10 +295,15 @@ impl Differences {
                 steps.chain(*kind, *level).into_iter().for_each(|i| events[i] += count);
             }
             let blocks = shares.len() as f64;
-            Row { events, measured: shares.iter().sum::<f64>() / blocks * load.charge, noise: noise(blocks) }
+            FitEquation {
+                events,
+                measured: shares.iter().sum::<f64>() / blocks * load.charge,
+                noise: noise(blocks),
+            }
         };
         let blocks = load.shares.iter().map(Vec::len).max().unwrap_or(0) as f64;
-        let base = Row { events: vec![0.0; steps.all.len()], measured: 0.0, noise: noise(BASES * blocks) };
+        let base =
+            FitEquation { events: vec![0.0; steps.all.len()], measured: 0.0, noise: noise(BASES * blocks) };
         let measured = settings.iter().zip(&load.shares).filter(|(_, shares)| !shares.is_empty());
         Differences { rows: measured.map(of_setting).chain([base]).collect() }
     }
@@ -298,8 +312,8 @@ impl Differences {
     fn add(
         &self,
         squares: &mut Squares,
-        variance: impl Fn(&Row) -> f64,
-        coefficients: impl Fn(&Row) -> Vec<f64>,
+        variance: impl Fn(&FitEquation) -> f64,
+        coefficients: impl Fn(&FitEquation) -> Vec<f64>,
     ) {
         let weights: Vec<f64> = self.rows.iter().map(|row| 1.0 / variance(row)).collect();
         let all: f64 = weights.iter().sum();

@@ -12,4 +12,4 @@ pub mod speed;
 
 pub use check::{Checked, check};
 pub use evidence::{Missing, connecting, loads, off};
-pub use fit::{Fit, Load, TooLittle, fit};
+pub use fit::{Fit, LoadMeasurements, TooLittle, fit};

@@ -20,7 +20,7 @@ const EVENTS: [(&str, &str); 4] = [
 ];
 
 /// Values by counter.
-pub(crate) type Counted = BTreeMap<&'static str, f64>;
+pub(crate) type CounterValues = BTreeMap<&'static str, f64>;
 
 /// Access to the processor's counters.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Counters {
 
 impl Counting {
     /// Ends the count and returns its values.
-    pub(crate) fn finish(mut self) -> Counted {
+    pub(crate) fn finish(mut self) -> CounterValues {
         // On this signal `perf` writes its counts and ends.
         let _ = kill(as_pid(self.child.id()), Signal::SIGINT);
         let _ = self.child.wait();
@@ -90,7 +90,7 @@ impl Drop for Counting {
 
 /// Parses lines such as `123456;;instructions;1000;100.00;;`, without those that say `<not supported>`. A
 /// name may end in `:u`.
-fn counted(said: &str) -> Counted {
+fn counted(said: &str) -> CounterValues {
     let fields = said.lines().map(|line| line.split(';').collect::<Vec<_>>());
     let known = fields.filter_map(|fields| {
         let event = fields.get(2)?.split(':').next()?;

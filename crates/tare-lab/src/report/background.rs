@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::export::Exports;
 use super::parts::heads;
 use super::wording::{charged, cpu_source};
-use super::{ANALYSIS, Data, FIGURES, SLICES, Study, is_base, unit};
+use super::{ANALYSIS, DataPlace, FIGURES, SLICES, Study, is_base, unit};
 use crate::results::journal;
 use crate::results::record::Header;
 use crate::verdict::comparison::Comparison;
@@ -214,13 +214,13 @@ fn memory(bytes: u64) -> f64 {
 }
 
 /// Renders the downloads.
-pub(super) fn data(study: &Study<'_>, data: &Data<'_>) -> Markup {
+pub(super) fn data(study: &Study<'_>, data: &DataPlace<'_>) -> Markup {
     html! {
         section #data {
             h2 { "Data" }
             @match data {
-                Data::Within { exports, raw } => (within(study, exports, raw)),
-                Data::Beside => {
+                DataPlace::Within { exports, raw } => (within(study, exports, raw)),
+                DataPlace::Beside => {
                     p.note { "Beside this page, without the raw records. " (UNITS) }
                     ul.downloads {
                         @for (name, meaning) in [(FIGURES, OF_FIGURES), (ANALYSIS, OF_ANALYSIS)] {

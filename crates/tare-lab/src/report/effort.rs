@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Study, is_base, measured, unit};
 use crate::verdict::analysis::{CellAnalysis, SettingAnalysis};
-use crate::verdict::effort::Figure;
+use crate::verdict::effort::EffortMetric;
 
 /// Returns whether any effort is known.
 pub(super) fn is_known(study: &Study<'_>) -> bool {
@@ -32,15 +32,15 @@ pub(super) fn efforts(study: &Study<'_>) -> Markup {
 }
 
 /// A column: its figure, and the value for a setting.
-struct Column<'c> {
+struct EffortColumn<'c> {
     head: &'c str,
     meaning: &'c str,
     value: Box<dyn Fn(&SettingAnalysis) -> f64>,
     shown: fn(f64) -> String,
 }
 
-fn columns(cell: &CellAnalysis) -> Vec<Column<'static>> {
-    let median = |head, meaning, value: fn(&SettingAnalysis) -> f64, shown| Column {
+fn columns(cell: &CellAnalysis) -> Vec<EffortColumn<'static>> {
+    let median = |head, meaning, value: fn(&SettingAnalysis) -> f64, shown| EffortColumn {
         head,
         meaning,
         value: Box::new(value),
@@ -56,7 +56,7 @@ fn columns(cell: &CellAnalysis) -> Vec<Column<'static>> {
         median("CPU, kernel", "CPU time of the server in the kernel", |s| s.medians.cpu_system, unit::time),
         median("switches", "context switches", |s| s.medians.context_switches, unit::plain),
     ];
-    columns.extend(Figure::known(measured(cell)).into_iter().map(|figure| Column {
+    columns.extend(EffortMetric::known(measured(cell)).into_iter().map(|figure| EffortColumn {
         head: figure.head,
         meaning: figure.meaning,
         value: Box::new(move |s| figure.of_setting(s)),
@@ -91,7 +91,7 @@ fn table(cell: &CellAnalysis) -> Markup {
 }
 
 /// Renders a figure and its difference from the base.
-fn figure(cell: &CellAnalysis, s: &SettingAnalysis, column: &Column<'_>) -> Markup {
+fn figure(cell: &CellAnalysis, s: &SettingAnalysis, column: &EffortColumn<'_>) -> Markup {
     let value = (column.value)(s);
     let base = cell.setting(&s.base).filter(|_| !is_base(s)).map(|base| (column.value)(base));
     let more = base.map(|base| value / base - 1.0).filter(|more| more.is_finite());

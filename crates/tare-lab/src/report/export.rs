@@ -27,10 +27,10 @@ impl Exports {
 }
 
 /// A figure: its name (with the unit) and how to read it.
-type Figure<T> = (&'static str, fn(&T) -> f64);
+type ExportedMetric<T> = (&'static str, fn(&T) -> f64);
 
 /// Figures of a setting.
-const FIGURES: [Figure<SettingAnalysis>; 22] = [
+const FIGURES: [ExportedMetric<SettingAnalysis>; 22] = [
     ("charged_s", |s| s.medians.charged),
     ("cpu_s_per_transaction", |s| s.medians.cpu),
     ("cpu_system_s_per_transaction", |s| s.medians.cpu_system),
@@ -56,7 +56,7 @@ const FIGURES: [Figure<SettingAnalysis>; 22] = [
 ];
 
 /// Figures of a slice.
-const OF_SLICE: [Figure<Slice>; 25] = [
+const OF_SLICE: [ExportedMetric<Slice>; 25] = [
     ("block", |s| f64::from(s.block)),
     ("turn", |s| f64::from(s.turn)),
     ("process", |s| s.process.map_or(f64::NAN, f64::from)),

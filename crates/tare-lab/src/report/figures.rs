@@ -10,14 +10,14 @@ use crate::statistics::{mean_interval, quantile};
 use crate::verdict::analysis::{Amount, CellAnalysis, Difference, SettingAnalysis};
 
 /// A setting in a cell.
-type Place<'s> = (&'s CellAnalysis, &'s SettingAnalysis);
+type SettingInCell<'s> = (&'s CellAnalysis, &'s SettingAnalysis);
 
 /// A column: its head, the head's meaning, whether a setting has a value, and how that is rendered.
-struct Column<'s> {
+struct SettingColumn<'s> {
     head: String,
     meaning: String,
     is_there: Box<dyn Fn(&SettingAnalysis) -> bool + 's>,
-    shown: Box<dyn Fn(Place<'s>) -> Markup + 's>,
+    shown: Box<dyn Fn(SettingInCell<'s>) -> Markup + 's>,
 }
 
 /// Makes the column of a figure, which is left out if it is 0 everywhere.
@@ -26,8 +26,8 @@ fn figure<'s>(
     meaning: &str,
     figure: fn(&SettingAnalysis) -> f64,
     shown: fn(f64) -> String,
-) -> Column<'s> {
-    Column {
+) -> SettingColumn<'s> {
+    SettingColumn {
         head: head.into(),
         meaning: meaning.into(),
         is_there: Box::new(move |s| figure(s).is_finite() && figure(s) != 0.0),
@@ -36,8 +36,12 @@ fn figure<'s>(
 }
 
 /// Makes the column of a difference from the base.
-fn against<'s>(head: &str, meaning: &str, of: fn(&SettingAnalysis) -> Option<Difference>) -> Column<'s> {
-    Column {
+fn against<'s>(
+    head: &str,
+    meaning: &str,
+    of: fn(&SettingAnalysis) -> Option<Difference>,
+) -> SettingColumn<'s> {
+    SettingColumn {
         head: head.into(),
         meaning: meaning.into(),
         is_there: Box::new(move |s| of(s).is_some()),
@@ -46,8 +50,8 @@ fn against<'s>(head: &str, meaning: &str, of: fn(&SettingAnalysis) -> Option<Dif
 }
 
 /// Makes the column of a figure that the workload reports itself.
-fn own<'s>(study: &'s Study<'_>, name: &'s str) -> Column<'s> {
-    Column {
+fn own<'s>(study: &'s Study<'_>, name: &'s str) -> SettingColumn<'s> {
+    SettingColumn {
         head: spaced(name),
         meaning: "a figure of the workload's own: mean and 95% interval".into(),
         is_there: Box::new(|_| true),
@@ -55,7 +59,7 @@ fn own<'s>(study: &'s Study<'_>, name: &'s str) -> Column<'s> {
     }
 }
 
-fn of_processor<'s>() -> Vec<Column<'s>> {
+fn of_processor<'s>() -> Vec<SettingColumn<'s>> {
     vec![
         figure("CPU", "server CPU per transaction", |s| s.medians.cpu, unit::time),
         figure("of it kernel", "part of it in the kernel", |s| s.medians.cpu_system, unit::time),
@@ -80,11 +84,11 @@ fn of_processor<'s>() -> Vec<Column<'s>> {
     ]
 }
 
-fn of_transactions<'s>() -> Vec<Column<'s>> {
+fn of_transactions<'s>() -> Vec<SettingColumn<'s>> {
     vec![
         figure("TPS", "transactions per second", |s| s.medians.tps, unit::plain),
         against("TPS against base", "how transactions per second differ", |s| s.throughput),
-        Column {
+        SettingColumn {
             head: "98 of 100 seconds".into(),
             meaning: "so many transactions are done in a second: in 1 of 100 fewer than the first figure, in 1 more than the other".into(),
             is_there: Box::new(|s| s.seconds.p99.is_finite()),
@@ -99,10 +103,10 @@ fn of_transactions<'s>() -> Vec<Column<'s>> {
     ]
 }
 
-fn of_machine<'s>() -> Vec<Column<'s>> {
+fn of_machine<'s>() -> Vec<SettingColumn<'s>> {
     vec![
         figure("memory", "resident memory of the server", |s| s.medians.resident_bytes, unit::bytes),
-        Column {
+        SettingColumn {
             head: "memory against base".into(),
             meaning: "by how much the server's resident memory differs".into(),
             is_there: Box::new(|s| s.memory.is_some()),
@@ -151,9 +155,9 @@ pub(super) fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
 }
 
 /// Renders a table of the columns that have values.
-fn table<'s>(cells: &[&'s CellAnalysis], columns: Vec<Column<'s>>, caption: Markup) -> Markup {
-    let is_there = |c: &Column<'_>| cells.iter().flat_map(|c| measured(c)).any(|s| (c.is_there)(s));
-    let columns: Vec<Column<'_>> = columns.into_iter().filter(is_there).collect();
+fn table<'s>(cells: &[&'s CellAnalysis], columns: Vec<SettingColumn<'s>>, caption: Markup) -> Markup {
+    let is_there = |c: &SettingColumn<'_>| cells.iter().flat_map(|c| measured(c)).any(|s| (c.is_there)(s));
+    let columns: Vec<SettingColumn<'_>> = columns.into_iter().filter(is_there).collect();
     html! {
         div.wide {
             table.figures {

@@ -81,10 +81,10 @@ struct Drawing<'a> {
     own: Profiled<'a>,
     base: Option<Profiled<'a>>,
     depth: usize,
-    frames: Vec<Drawn>,
+    frames: Vec<FlameBox>,
 }
 
-struct Drawn {
+struct FlameBox {
     name: String,
     left: f64,
     share: f64,
@@ -116,7 +116,7 @@ impl Drawing<'_> {
                 let more = self.base.map(|b| cpu - base.map_or(0.0, |frame| b.time(frame)));
                 let more = more.zip(self.base).map(|(more, b)| (more, more / b.cpu));
                 self.depth = self.depth.max(depth);
-                self.frames.push(Drawn { name: name.clone(), left, share: wide, depth, cpu, more });
+                self.frames.push(FlameBox { name: name.clone(), left, share: wide, depth, cpu, more });
                 self.callees(frame, base, left, depth + 1);
             }
             left += wide;
@@ -124,7 +124,7 @@ impl Drawing<'_> {
     }
 }
 
-impl Drawn {
+impl FlameBox {
     fn draw(&self) -> Markup {
         #[allow(clippy::cast_precision_loss)] // at most DEEPEST
         let y = self.depth as f64 * FRAME;

@@ -9,7 +9,7 @@ use super::wording::{against, charged, in_short, said, warnings};
 use super::{measured, unit};
 use crate::results::record::Header;
 use crate::verdict::analysis::{Analysis, CellAnalysis, SettingAnalysis};
-use crate::verdict::budget::{Budget, Judgement, Outcome, outcome};
+use crate::verdict::budget::{Budget, BudgetOutcome, Judgement, outcome};
 
 /// Describes a judgement: `+4.1% (+3.6% … +4.6%), all of it above 3%`.
 pub fn words(budget: Budget, judgement: &Judgement) -> String {
@@ -21,12 +21,12 @@ pub fn words(budget: Budget, judgement: &Judgement) -> String {
         return format!("{figure}{change}, too few blocks for an interval");
     };
     let place = match judgement.outcome {
-        Outcome::Failed => format!("all of it above {budget}"),
-        Outcome::Passed => format!("all of it below {budget}"),
-        Outcome::Unknown if low > budget.share() => {
+        BudgetOutcome::Failed => format!("all of it above {budget}"),
+        BudgetOutcome::Passed => format!("all of it below {budget}"),
+        BudgetOutcome::Unknown if low > budget.share() => {
             format!("above {budget}, but the mean of all turns is not")
         }
-        Outcome::Unknown => format!("on both sides of {budget}"),
+        BudgetOutcome::Unknown => format!("on both sides of {budget}"),
     };
     format!("{figure}{change} ({}), {place}", unit::interval(difference))
 }
@@ -34,7 +34,11 @@ pub fn words(budget: Budget, judgement: &Judgement) -> String {
 /// Summarizes all judgements in a line: `Budget of 3%: failed (1 above it, 1 unknown, 2 below it).`
 pub fn all_in_words(budget: Budget, judgements: &[Judgement]) -> String {
     let count = |outcome| judgements.iter().filter(|j| j.outcome == outcome).count();
-    let parts = [(Outcome::Failed, "above it"), (Outcome::Unknown, "unknown"), (Outcome::Passed, "below it")];
+    let parts = [
+        (BudgetOutcome::Failed, "above it"),
+        (BudgetOutcome::Unknown, "unknown"),
+        (BudgetOutcome::Passed, "below it"),
+    ];
     let counted: Vec<String> = parts
         .iter()
         .map(|&(o, words)| (count(o), words))
@@ -52,13 +56,13 @@ pub fn junit(analysis: &Analysis, budget: Budget, judgements: &[Judgement]) -> S
     let all: Vec<&Judgement> = judgements.iter().collect();
     let seconds = analysis.end.as_ref().map_or(0.0, |end| end.at);
     let xml = html! {
-        testsuites name=(header.study) tests=(all.len()) failures=(count(&all, Outcome::Failed)) errors="0"
-            skipped=(count(&all, Outcome::Unknown)) time=(format!("{seconds:.1}"))
+        testsuites name=(header.study) tests=(all.len()) failures=(count(&all, BudgetOutcome::Failed)) errors="0"
+            skipped=(count(&all, BudgetOutcome::Unknown)) time=(format!("{seconds:.1}"))
         {
             @for cell in &analysis.cells {
                 @let of_cell: Vec<&Judgement> = judgements.iter().filter(|j| j.cell == cell.cell).collect();
-                testsuite name=(cell.cell) tests=(of_cell.len()) failures=(count(&of_cell, Outcome::Failed)) errors="0"
-                    skipped=(count(&of_cell, Outcome::Unknown)) timestamp=(header.started)
+                testsuite name=(cell.cell) tests=(of_cell.len()) failures=(count(&of_cell, BudgetOutcome::Failed)) errors="0"
+                    skipped=(count(&of_cell, BudgetOutcome::Unknown)) timestamp=(header.started)
                 {
                     @for judgement in &of_cell { (case(header, cell, budget, judgement)) }
                 }
@@ -78,9 +82,9 @@ fn case(header: &Header, cell: &CellAnalysis, budget: Budget, judgement: &Judgem
     html! {
         testcase classname=(format!("{}.{}", header.study, cell.cell)) name=(judgement.setting) {
             @match judgement.outcome {
-                Outcome::Failed => failure type="budget" message=(words) { (detail) },
-                Outcome::Unknown => skipped message=(words) {},
-                Outcome::Passed => system-out { (words) "; " (detail) },
+                BudgetOutcome::Failed => failure type="budget" message=(words) { (detail) },
+                BudgetOutcome::Unknown => skipped message=(words) {},
+                BudgetOutcome::Passed => system-out { (words) "; " (detail) },
             }
         }
     }
@@ -137,11 +141,11 @@ fn cpu_share(cell: &CellAnalysis, setting: &SettingAnalysis) -> String {
     shares.map(|shares| shares.join(" → ")).unwrap_or_default()
 }
 
-fn sign(outcome: Outcome) -> char {
+fn sign(outcome: BudgetOutcome) -> char {
     match outcome {
-        Outcome::Passed => '✓',
-        Outcome::Unknown => '?',
-        Outcome::Failed => '✗',
+        BudgetOutcome::Passed => '✓',
+        BudgetOutcome::Unknown => '?',
+        BudgetOutcome::Failed => '✗',
     }
 }
 
@@ -164,25 +168,25 @@ mod tests {
     use super::*;
     use crate::results::record::Cell;
     use crate::verdict::analysis::Difference;
-    use crate::verdict::budget::Evidence;
+    use crate::verdict::budget::BudgetEvidence;
 
-    fn judgement(outcome: Outcome, interval: Option<(f64, f64)>, of_mean: bool) -> Judgement {
+    fn judgement(outcome: BudgetOutcome, interval: Option<(f64, f64)>, of_mean: bool) -> Judgement {
         let difference = Difference { share: 0.041, interval };
         let cell = Cell { workload: "w".into(), users: 2, percent: None };
-        let evidence = Some(Evidence { difference, of_mean });
+        let evidence = Some(BudgetEvidence { difference, of_mean });
         Judgement { cell, setting: "on".into(), base: "off".into(), outcome, evidence }
     }
 
     #[test]
     fn a_judgement_says_its_interval_and_on_which_side_it_lies() {
         let budget: Budget = "3%".parse().expect("a budget");
-        let failed = judgement(Outcome::Failed, Some((0.036, 0.046)), false);
+        let failed = judgement(BudgetOutcome::Failed, Some((0.036, 0.046)), false);
         assert_eq!(words(budget, &failed), "+4.1% (+3.6% … +4.6%), all of it above 3%");
-        let unknown = judgement(Outcome::Unknown, Some((0.01, 0.072)), true);
+        let unknown = judgement(BudgetOutcome::Unknown, Some((0.01, 0.072)), true);
         assert_eq!(words(budget, &unknown), "mean of all turns +4.1% (+1.0% … +7.2%), on both sides of 3%");
-        let bursty = judgement(Outcome::Unknown, Some((0.036, 0.046)), false);
+        let bursty = judgement(BudgetOutcome::Unknown, Some((0.036, 0.046)), false);
         assert!(words(budget, &bursty).ends_with("above 3%, but the mean of all turns is not"));
-        let few = judgement(Outcome::Unknown, None, false);
+        let few = judgement(BudgetOutcome::Unknown, None, false);
         assert_eq!(words(budget, &few), "+4.1%, too few blocks for an interval");
         assert_eq!(
             all_in_words(budget, &[failed, unknown, few]),

@@ -61,7 +61,7 @@ pub fn write(dir: &Path) -> Result<Paths> {
     let study = Study::of(&records, dir)?;
     let raw = fs::read_to_string(dir.join(journal::FILE)).tried(|| format!("reading {}", dir.display()))?;
     let exports = export::Exports::of(&study);
-    let page = page::page(&study, &Data::Within { exports: &exports, raw: &raw }).into_string();
+    let page = page::page(&study, &DataPlace::Within { exports: &exports, raw: &raw }).into_string();
     Ok(Paths {
         html: put(dir, PAGE, &page)?,
         csv: put(dir, FIGURES, &exports.figures)?,
@@ -84,7 +84,7 @@ pub fn publish(dir: &Path, to: &Path) -> Result<PathBuf> {
     put(to, FIGURES, &exports.figures)?;
     put(to, ANALYSIS, &exports.analysis)?;
     put(to, PICTURE, &picture::picture(&study).into_string())?;
-    put(to, PAGE, &page::page(&study, &Data::Beside).into_string())
+    put(to, PAGE, &page::page(&study, &DataPlace::Beside).into_string())
 }
 
 fn put(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
@@ -94,7 +94,7 @@ fn put(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
 }
 
 /// The place of a page's data.
-enum Data<'a> {
+enum DataPlace<'a> {
     /// Inside the page: the exports, and the file of records.
     Within { exports: &'a export::Exports, raw: &'a str },
     /// In files beside it, without the records.

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::parts::{anchor, legend, verdict_cell};
-use super::wording::{self, Claim, Said, against, charged, everywhere, in_short, said, together};
-use super::{Data, Study, background, effort, measured, results, unit};
+use super::wording::{self, Claim, VerdictWording, against, charged, everywhere, in_short, said, together};
+use super::{DataPlace, Study, background, effort, measured, results, unit};
 use crate::results::record::SettingFacts;
 use crate::verdict::analysis::{CellAnalysis, SettingAnalysis};
 
@@ -12,7 +12,7 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// Renders the whole page.
-pub(super) fn page(study: &Study<'_>, data: &Data<'_>) -> Markup {
+pub(super) fn page(study: &Study<'_>, data: &DataPlace<'_>) -> Markup {
     let header = &study.analysis.header;
     let body = html! {
         (head(study))
@@ -177,7 +177,7 @@ fn range(study: &Study<'_>, head: &str, cells: &[&CellAnalysis], name: &str) -> 
     if let [(cell, one)] = of.as_slice() {
         return verdict_cell(study, head, (cell, one), html! {});
     }
-    let all: Vec<Said> = of.iter().filter_map(|(cell, s)| said(header, cell, s)).collect();
+    let all: Vec<VerdictWording> = of.iter().filter_map(|(cell, s)| said(header, cell, s)).collect();
     let mut costs: Vec<(f64, Option<f64>)> =
         of.iter().filter_map(|(_, s)| Some((s.cost?.share, s.cost?.plus_minus()))).collect();
     costs.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -46,11 +46,11 @@ struct Panel<'s> {
     name: &'s str,
     /// `16, 32, 64 connections, from top to bottom`.
     connections: String,
-    rows: Vec<Row<'s>>,
+    rows: Vec<PlottedSetting<'s>>,
 }
 
 /// A setting under a workload, with a point per number of connections.
-struct Row<'s> {
+struct PlottedSetting<'s> {
     name: &'s str,
     points: Vec<Point>,
 }
@@ -96,14 +96,14 @@ pub(super) fn picture(study: &Study<'_>) -> Markup {
 }
 
 /// Returns the settings that are compared with a base, where they were measured.
-fn rows<'s>(study: &'s Study<'_>, cells: &[&CellAnalysis]) -> Vec<Row<'s>> {
+fn rows<'s>(study: &'s Study<'_>, cells: &[&CellAnalysis]) -> Vec<PlottedSetting<'s>> {
     let header = &study.analysis.header;
     let point = |cell: &&CellAnalysis, name: &str| {
         let setting = measured(cell).find(|s| s.name == name && !is_base(s))?;
         let (said, cost) = (said(header, cell, setting)?, setting.cost?);
         Some(Point { claim: said.claim, cost, noise: noise(cell, &setting.base) })
     };
-    let rows = header.settings.iter().filter(|s| !s.control).map(|s| Row {
+    let rows = header.settings.iter().filter(|s| !s.control).map(|s| PlottedSetting {
         name: &s.name,
         points: cells.iter().filter_map(|cell| point(cell, &s.name)).collect(),
     });
@@ -111,7 +111,7 @@ fn rows<'s>(study: &'s Study<'_>, cells: &[&CellAnalysis]) -> Vec<Row<'s>> {
 }
 
 /// Makes the axis that contains all estimates, and the near parts of the intervals.
-fn axis<'r>(rows: impl Iterator<Item = &'r Row<'r>>, margin: f64) -> Axis {
+fn axis<'r>(rows: impl Iterator<Item = &'r PlottedSetting<'r>>, margin: f64) -> Axis {
     let points: Vec<&Point> = rows.flat_map(|row| &row.points).collect();
     let shares = || points.iter().map(|p| p.cost.share).chain([-margin, margin]);
     let (low, high) = (shares().fold(0.0, f64::min), shares().fold(0.0, f64::max));
@@ -175,11 +175,11 @@ fn connections(cells: &[&CellAnalysis]) -> String {
 
 impl Panel<'_> {
     fn height(&self) -> f64 {
-        HEADING + self.rows.iter().map(Row::height).sum::<f64>()
+        HEADING + self.rows.iter().map(PlottedSetting::height).sum::<f64>()
     }
 
     fn drawn(&self, axis: &Axis, margin: f64, top: f64) -> Markup {
-        let (places, bottom) = places(self.rows.iter().map(Row::height), top + HEADING);
+        let (places, bottom) = places(self.rows.iter().map(PlottedSetting::height), top + HEADING);
         html! {
             text.heading font-weight="600" x="16" y=(pixels(top + 26.0)) {
                 (self.name) tspan.soft fill=(light("soft")) font-size="12.5" font-weight="400" dx="10" { (self.connections) }
@@ -191,7 +191,7 @@ impl Panel<'_> {
     }
 }
 
-impl Row<'_> {
+impl PlottedSetting<'_> {
     #[allow(clippy::cast_precision_loss)] // a handful
     fn height(&self) -> f64 {
         AROUND + LINE * self.points.len() as f64

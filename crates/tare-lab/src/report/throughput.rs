@@ -58,18 +58,18 @@ fn time_unit(seconds: f64) -> (f64, &'static str) {
 }
 
 /// The seconds of a setting's load, slices end to end: the time and value of each, and the times of scrapes.
-struct Course {
+struct ThroughputSeries {
     points: Vec<Second>,
     scrapes: Vec<f64>,
     length: f64,
 }
 
-impl Course {
+impl ThroughputSeries {
     /// Joins slices. The driver does not always report a slice's last second. A slice in turns counts as a
     /// single second.
     #[allow(clippy::cast_precision_loss)] // seconds of a slice
-    fn of(slices: &[&Slice]) -> Course {
-        let mut course = Course { points: vec![], scrapes: vec![], length: 0.0 };
+    fn of(slices: &[&Slice]) -> ThroughputSeries {
+        let mut course = ThroughputSeries { points: vec![], scrapes: vec![], length: 0.0 };
         for slice in slices {
             let each = if slice.turns.is_empty() { 1.0 } else { slice.seconds };
             let begun = course.length;
@@ -96,8 +96,8 @@ impl Course {
 
 /// Renders a scatter for each setting.
 pub(super) fn scatters(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
-    let courses: Vec<(&SettingAnalysis, Course)> =
-        measured(cell).map(|s| (s, Course::of(study.slices(&cell.cell, &s.name)))).collect();
+    let courses: Vec<(&SettingAnalysis, ThroughputSeries)> =
+        measured(cell).map(|s| (s, ThroughputSeries::of(study.slices(&cell.cell, &s.name)))).collect();
     let longest = courses.iter().map(|(_, c)| c.length).fold(0.0, f64::max);
     let (length, name) = time_unit(longest);
     let time = Axis::holding([0.0, longest / length]);
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn seconds_stay_where_they_were_though_the_last_one_is_not_told() {
         let (first, second) = (slice(), slice());
-        let course = Course::of(&[&first, &second]);
+        let course = ThroughputSeries::of(&[&first, &second]);
         let middles: Vec<f64> = course.points.iter().map(|p| p.0).collect();
         assert_eq!(middles, [0.5, 1.5, 2.5, 3.5, 5.5, 6.5, 7.5, 8.5], "slices end to end");
         assert_eq!((course.scrapes.len(), course.length), (4, 10.0));

@@ -66,7 +66,7 @@ impl Claim {
 
 /// A verdict in words. `Display` prints all of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+pub struct VerdictWording {
     /// The claim.
     pub claim: Claim,
     /// The verdict without the interval.
@@ -83,7 +83,7 @@ pub struct Said {
     bursty: bool,
 }
 
-impl std::fmt::Display for Said {
+impl std::fmt::Display for VerdictWording {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.words)?;
         self.interval.as_ref().map_or(Ok(()), |interval| write!(f, " ({interval})"))
@@ -91,18 +91,18 @@ impl std::fmt::Display for Said {
 }
 
 /// Words the verdict on a setting of a cell; `None` for a base, and before the first whole block.
-pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> Option<Said> {
+pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> Option<VerdictWording> {
     let verdict = setting.verdict?;
     let cost = setting.told();
     Some(match verdict {
         Verdict::Costs { bursty, .. } => {
             let said = excluded(cost?, near(header, cell, setting, cost?));
             let how = if bursty { ", bursty" } else { "" };
-            Said { words: said.words + how, short: said.short + how, bursty, ..said }
+            VerdictWording { words: said.words + how, short: said.short + how, bursty, ..said }
         }
         Verdict::NoMoreThan { share } => {
             let words = format!("no more than {}", unit::percent(share.max(0.0), Some(share.max(0.0))));
-            Said {
+            VerdictWording {
                 claim: Claim::Equal,
                 short: words.clone(),
                 words,
@@ -118,14 +118,22 @@ pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> 
                 (format!("needs about {span} more"), format!("{span} more"))
             });
             let [words, short] = [words, short].map(|why| format!("inconclusive: {why}"));
-            Said { claim: Claim::Unclear, words, short, interval: None, cost, far: f64::NAN, bursty: false }
+            VerdictWording {
+                claim: Claim::Unclear,
+                words,
+                short,
+                interval: None,
+                cost,
+                far: f64::NAN,
+                bursty: false,
+            }
         }
     })
 }
 
 /// Words a difference whose interval excludes 0. If it starts closer to 0 than `near`, it is not called a
 /// cost.
-fn excluded(cost: Difference, near: f64) -> Said {
+fn excluded(cost: Difference, near: f64) -> VerdictWording {
     let (low, high) = cost.interval.unwrap_or((cost.share, cost.share));
     let saves = high < 0.0;
     let (from, to) = if saves { (-high, -low) } else { (low, high) };
@@ -137,7 +145,7 @@ fn excluded(cost: Difference, near: f64) -> Said {
         (true, true) => (Claim::MaySave, format!("may save up to {}", shown(to))),
     };
     let interval = Some(format!("{} to {}", shown(from), shown(to)));
-    Said { claim, short: words.clone(), words, interval, cost: Some(cost), far: to, bursty: false }
+    VerdictWording { claim, short: words.clone(), words, interval, cost: Some(cost), far: to, bursty: false }
 }
 
 /// Returns the distance from 0 that counts as near (see the module). The A/A control itself is judged by the
@@ -159,14 +167,14 @@ fn reach_of(difference: Option<Difference>) -> Option<f64> {
 }
 
 /// Words the verdicts on a setting in every cell that has one.
-pub(super) fn everywhere(analysis: &Analysis, name: &str) -> Vec<Said> {
+pub(super) fn everywhere(analysis: &Analysis, name: &str) -> Vec<VerdictWording> {
     let cells = analysis.cells.iter();
     cells.filter_map(|cell| said(&analysis.header, cell, measured(cell).find(|s| s.name == name)?)).collect()
 }
 
 /// Words several verdicts on one setting. The range of several estimates is not an interval, so both are
 /// given.
-pub(super) fn together(all: &[Said]) -> String {
+pub(super) fn together(all: &[VerdictWording]) -> String {
     if let [one] = all {
         return one.to_string();
     }
@@ -193,7 +201,7 @@ pub(super) fn together(all: &[Said]) -> String {
     parts.join("; ")
 }
 
-fn count(n: usize, all: &[Said]) -> String {
+fn count(n: usize, all: &[VerdictWording]) -> String {
     match all.len() {
         2 if n == 2 => " in both cells".into(),
         cells if n == cells => format!(" in all {n} cells"),
@@ -203,13 +211,13 @@ fn count(n: usize, all: &[Said]) -> String {
 
 /// Formats the lowest and the highest estimate, and the reach of their intervals: `1.2% to 1.7%, intervals
 /// from 0.8% to 2.1%`.
-fn estimates(said: &[&Said]) -> Option<String> {
+fn estimates(said: &[&VerdictWording]) -> Option<String> {
     let (estimates, reach) = ranges(said)?;
     Some(format!("{estimates}, intervals from {reach},"))
 }
 
 /// Formats the range of estimates, and the reach of their intervals.
-fn ranges(said: &[&Said]) -> Option<(String, String)> {
+fn ranges(said: &[&VerdictWording]) -> Option<(String, String)> {
     let costs: Vec<Difference> = said.iter().filter_map(|s| s.cost).collect();
     let (first, rest) = costs.split_first()?;
     let ends = |d: &Difference| d.interval.map_or((d.share, d.share), |i| i);
@@ -229,7 +237,7 @@ fn ranges(said: &[&Said]) -> Option<(String, String)> {
 }
 
 /// Formats the highest bound of several verdicts of a kind.
-fn farthest(said: &[&Said]) -> Option<String> {
+fn farthest(said: &[&VerdictWording]) -> Option<String> {
     let most = said.iter().map(|s| s.far).reduce(f64::max)?;
     let equal = said.iter().all(|s| s.claim == Claim::Equal);
     let fine = said.iter().filter_map(|s| s.cost?.plus_minus()).reduce(f64::min);
@@ -299,7 +307,7 @@ pub fn in_short(analysis: &Analysis) -> String {
 
 /// Words several verdicts on one setting in as few words as are true: what is sure, and of how many cells it
 /// is not.
-fn briefly(all: &[Said]) -> String {
+fn briefly(all: &[VerdictWording]) -> String {
     if let [one] = all {
         return one.to_string();
     }
@@ -373,13 +381,13 @@ pub fn contradiction(header: &Header, cell: &CellAnalysis, setting: &SettingAnal
 mod tests {
     use super::*;
 
-    fn of(share: f64, low: f64, high: f64, near: f64) -> Said {
+    fn of(share: f64, low: f64, high: f64, near: f64) -> VerdictWording {
         excluded(Difference { share, interval: Some((low, high)) }, near)
     }
 
-    fn equal(high: f64) -> Said {
+    fn equal(high: f64) -> VerdictWording {
         let cost = Some(Difference { share: 0.0, interval: Some((-high, high)) });
-        Said {
+        VerdictWording {
             claim: Claim::Equal,
             words: String::new(),
             short: String::new(),
@@ -413,14 +421,14 @@ mod tests {
             together(&[high.clone(), low.clone()]),
             "costs 1.2% to 1.7%, intervals from 1.1% to 2.1%, in both cells"
         );
-        let unclear = Said { claim: Claim::Unclear, cost: None, ..equal(0.0) };
+        let unclear = VerdictWording { claim: Claim::Unclear, cost: None, ..equal(0.0) };
         let all = together(&[low.clone(), equal(0.0049), of(0.025, 0.002, 0.068, 0.01), unclear]);
         assert_eq!(
             all,
             "costs 1.2%, intervals from 1.1% to 1.6%, in 1 of 4 cells; may cost up to 6.8% in 1 of 4 cells; no more than 0.5% in \
              1 of 4 cells; inconclusive in 1 of 4 cells"
         );
-        let bursty = together(&[Said { bursty: true, ..low.clone() }, high]);
+        let bursty = together(&[VerdictWording { bursty: true, ..low.clone() }, high]);
         assert_eq!(
             bursty,
             "costs 1.2% to 1.7%, intervals from 1.1% to 2.1%, in both cells; bursty in 1 of 2 cells"
@@ -433,7 +441,7 @@ mod tests {
     #[test]
     fn a_line_to_repeat_says_what_is_sure_and_where_it_is_not() {
         let (low, high) = (of(0.012, 0.011, 0.016, 0.01), of(0.017, 0.013, 0.021, 0.01));
-        let unclear = Said { claim: Claim::Unclear, cost: None, ..equal(0.0) };
+        let unclear = VerdictWording { claim: Claim::Unclear, cost: None, ..equal(0.0) };
         let may = of(0.025, 0.002, 0.068, 0.01);
         for (all, expected) in [
             (vec![low.clone()], "costs 1.2% (1.1% to 1.6%)"),

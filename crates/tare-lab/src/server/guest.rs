@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Tried;
 use crate::server::setup_tables::{self, Kept};
 use crate::server::statement_clock::StatementClock;
-use crate::server::target::{Credentials, Target};
+use crate::server::target::{AccountPasswords, ServerTarget};
 use crate::{Error, Result};
 
 /// Start times that differ by more than so many seconds belong to different runs of the server.
@@ -30,18 +30,18 @@ const FILE: (&str, &str) = ("to-put-back-", ".json");
 #[derive(Debug)]
 pub struct Guest {
     /// The server.
-    pub target: Target,
+    pub target: ServerTarget,
     /// Its process, if it is on this machine.
     pub pid: Option<u32>,
     /// Source of the CPU time of its statements, where the study needs that.
     pub clock: Option<StatementClock>,
     path: PathBuf,
-    owed: Owed,
+    owed: OwedState,
 }
 
 /// The state to restore.
 #[derive(Debug, Deserialize, Serialize)]
-struct Owed {
+struct OwedState {
     /// Address of the server, without a password.
     dsn: String,
     /// Name of the table that marks the lab's own schemas.
@@ -62,7 +62,7 @@ impl Guest {
     /// `switches` set are saved in `folder`. Refuses an account that could not restore the tables.
     pub fn new<'a>(
         dsn: &str,
-        credentials: &Credentials,
+        credentials: &AccountPasswords,
         folder: &Path,
         number: usize,
         switches: impl IntoIterator<Item = &'a String> + Clone,
@@ -72,7 +72,7 @@ impl Guest {
 
     /// Prepares a server whose address and account are known. See [`Guest::new`].
     pub(crate) fn on<'a>(
-        target: Target,
+        target: ServerTarget,
         folder: &Path,
         number: usize,
         switches: impl IntoIterator<Item = &'a String> + Clone,
@@ -92,7 +92,7 @@ impl Guest {
         setup_tables::try_writing(&mut connection, &tables).map_err(|e| target.refused(e))?;
         let started = Some(started(&mut connection).map_err(|e| target.refused(e))?);
         let mark = format!("made_by_tare_lab_{:016x}", fastrand::u64(..));
-        let owed = Owed { dsn: target.dsn(), mark, schemas: vec![], variables, tables, started };
+        let owed = OwedState { dsn: target.dsn(), mark, schemas: vec![], variables, tables, started };
         let path = folder.join(format!("{}{number}{}", FILE.0, FILE.1));
         let guest = Guest { pid: target.process(), clock: None, target, path, owed };
         guest.write()?;
@@ -101,8 +101,8 @@ impl Guest {
 
     /// Creates a guest of a server on which nothing is changed.
     #[cfg(test)]
-    pub(crate) fn idle(target: Target) -> Guest {
-        let owed = Owed {
+    pub(crate) fn idle(target: ServerTarget) -> Guest {
+        let owed = OwedState {
             dsn: target.dsn(),
             mark: String::new(),
             schemas: vec![],
@@ -234,7 +234,7 @@ impl Drop for Guest {
 }
 
 /// Undoes the changes that a killed study left on running servers; returns the servers' names.
-pub fn settle(folder: &Path, credentials: &Credentials) -> Result<Vec<String>> {
+pub fn settle(folder: &Path, credentials: &AccountPasswords) -> Result<Vec<String>> {
     let mut settled = vec![];
     for path in files(folder)? {
         let owed = read(&path)?;
@@ -248,7 +248,7 @@ pub fn settle(folder: &Path, credentials: &Credentials) -> Result<Vec<String>> {
 
 /// Undoes the changes recorded in a folder that is about a single server, with that server's account. See
 /// [`settle`].
-pub(crate) fn settle_on(folder: &Path, target: &Target) -> Result<()> {
+pub(crate) fn settle_on(folder: &Path, target: &ServerTarget) -> Result<()> {
     for path in files(folder)? {
         let owed = read(&path)?;
         Guest { target: target.clone(), pid: None, clock: None, path, owed }.leave()?;
@@ -266,7 +266,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.flatten().map(|entry| entry.path()).filter(is_ours).collect())
 }
 
-fn read(path: &Path) -> Result<Owed> {
+fn read(path: &Path) -> Result<OwedState> {
     let text = fs::read_to_string(path).tried(|| format!("reading {}", path.display()))?;
     let wrong =
         |e: serde_json::Error| Error::Results { path: path.into(), line: e.line(), why: e.to_string() };

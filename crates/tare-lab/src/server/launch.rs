@@ -19,7 +19,7 @@ use crate::error::Tried;
 use crate::process::as_pid;
 use crate::process::interrupt::Interrupt;
 use crate::server::setting::Setting;
-use crate::server::target::Target;
+use crate::server::target::ServerTarget;
 use crate::{Error, Result};
 
 /// Time limit for a start. Recovery after a crash is slow.
@@ -123,7 +123,7 @@ impl Launch {
         installation: &Installation,
         account: &Account,
         interrupt: &Interrupt,
-    ) -> Result<Server> {
+    ) -> Result<LaunchedServer> {
         if self.socket.as_os_str().len() > SOCKET_PATH_LIMIT {
             return Err(Error::SocketPathTooLong(self.socket.clone()));
         }
@@ -132,7 +132,7 @@ impl Launch {
         let log_begin = log.metadata().tried(|| format!("reading {}", self.log.display()))?.len();
         let mut command = self.command(installation, account, log)?;
         let child = command.spawn().tried(|| format!("starting {}", installation.mariadbd.display()))?;
-        let mut server = Server {
+        let mut server = LaunchedServer {
             child,
             socket: self.socket.clone(),
             datadir: self.datadir.clone(),
@@ -223,7 +223,7 @@ fn preload_list(object: &Path, already: Option<OsString>) -> OsString {
 
 /// A running server. Dropping it shuts it down.
 #[derive(Debug)]
-pub struct Server {
+pub struct LaunchedServer {
     child: Child,
     socket: PathBuf,
     datadir: PathBuf,
@@ -233,7 +233,7 @@ pub struct Server {
     ended: Option<ExitStatus>,
 }
 
-impl Server {
+impl LaunchedServer {
     /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -260,8 +260,8 @@ impl Server {
     }
 
     /// Returns its address, with the account `root`.
-    pub fn target(&self) -> Target {
-        Target::of_socket(&self.socket).listening(self.door.as_ref())
+    pub fn target(&self) -> ServerTarget {
+        ServerTarget::of_socket(&self.socket).listening(self.door.as_ref())
     }
 
     /// Runs one statement as `root`.
@@ -348,7 +348,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for LaunchedServer {
     fn drop(&mut self) {
         // A failure cannot be reported any more.
         let _ = self.stop();
@@ -356,7 +356,7 @@ impl Drop for Server {
 }
 
 /// Stops several servers in parallel.
-pub fn stop_all<'a>(servers: impl IntoIterator<Item = &'a mut Server>) -> Result<()> {
+pub fn stop_all<'a>(servers: impl IntoIterator<Item = &'a mut LaunchedServer>) -> Result<()> {
     let mut servers: Vec<_> = servers.into_iter().collect();
     servers.iter_mut().for_each(|s| s.ask_to_stop());
     servers.iter_mut().try_for_each(|s| s.stop().map(drop))

@@ -11,4 +11,4 @@ pub(crate) mod setup_tables;
 pub mod statement_clock;
 pub mod target;
 
-pub use launch::{Launch, Server, stop_all};
+pub use launch::{Launch, LaunchedServer, stop_all};

@@ -19,7 +19,7 @@ const DENIED: [u16; 2] = [TABLE_DENIED, COLUMN_DENIED];
 const LONGEST: usize = 1024;
 
 /// An updatable table.
-struct Table {
+struct SetupTable {
     name: &'static str,
     /// Columns that identify a row.
     key: &'static [&'static str],
@@ -34,21 +34,28 @@ struct Table {
 /// Everything that can be switched by SQL, in the order of restoration. A budget, and rows for the levels of
 /// many instruments, come first: an instrument's own level overrides these, and its level also determines
 /// whether it is enabled.
-static TABLES: &[Table] = &[
-    Table {
+static TABLES: &[SetupTable] = &[
+    SetupTable {
         only: " WHERE NAME IN ('budget', 'budget_p95', 'level')",
-        ..Table::new("tare_status", &["NAME"], &["VALUE"])
+        ..SetupTable::new("tare_status", &["NAME"], &["VALUE"])
     },
-    Table::new("setup_consumers", &["NAME"], &["ENABLED"]),
-    Table::new("setup_instruments", &["NAME"], &["ENABLED", "TIMED"]),
-    Table::new("setup_threads", &["NAME"], &["ENABLED", "HISTORY"]),
-    Table { open: true, ..Table::new("setup_actors", &["HOST", "USER", "ROLE"], &["ENABLED", "HISTORY"]) },
-    Table {
+    SetupTable::new("setup_consumers", &["NAME"], &["ENABLED"]),
+    SetupTable::new("setup_instruments", &["NAME"], &["ENABLED", "TIMED"]),
+    SetupTable::new("setup_threads", &["NAME"], &["ENABLED", "HISTORY"]),
+    SetupTable {
         open: true,
-        ..Table::new("setup_objects", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["ENABLED", "TIMED"])
+        ..SetupTable::new("setup_actors", &["HOST", "USER", "ROLE"], &["ENABLED", "HISTORY"])
     },
-    Table::new("threads", &["THREAD_ID"], &["INSTRUMENTED", "HISTORY"]),
-    Table::new("tare_levels", &["NAME"], &["LEVEL", "HELD"]),
+    SetupTable {
+        open: true,
+        ..SetupTable::new(
+            "setup_objects",
+            &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
+            &["ENABLED", "TIMED"],
+        )
+    },
+    SetupTable::new("threads", &["THREAD_ID"], &["INSTRUMENTED", "HISTORY"]),
+    SetupTable::new("tare_levels", &["NAME"], &["LEVEL", "HELD"]),
 ];
 
 /// Tables that also set levels of instruments.
@@ -62,7 +69,7 @@ pub(crate) struct Kept {
     rows: Vec<(Vec<String>, Vec<String>)>,
 }
 
-type Rows = BTreeMap<Vec<String>, Vec<String>>;
+type SetupRows = BTreeMap<Vec<String>, Vec<String>>;
 
 /// Reads the tables that statements may change. Tables that the server does not have are left out.
 pub(crate) fn keep<'a>(
@@ -101,7 +108,7 @@ impl Kept {
     /// Writes the rows that differ, and continues after refusals; returns the first one.
     pub(crate) fn put_back(&self, connection: &mut mysql::Conn) -> mysql::Result<()> {
         let Some(table) = TABLES.iter().find(|table| table.name == self.table) else { return Ok(()) };
-        let was: Rows = self.rows.iter().cloned().collect();
+        let was: SetupRows = self.rows.iter().cloned().collect();
         let now = table.read(connection)?;
         let mut done = Ok(());
         for statement in table.differences(&was, &now) {
@@ -111,14 +118,14 @@ impl Kept {
     }
 }
 
-impl Table {
+impl SetupTable {
     /// Makes a table of which all rows can be updated, and none inserted or deleted.
     const fn new(
         name: &'static str,
         key: &'static [&'static str],
         settings: &'static [&'static str],
-    ) -> Table {
-        Table { name, key, settings, open: false, only: "" }
+    ) -> SetupTable {
+        SetupTable { name, key, settings, open: false, only: "" }
     }
 
     /// Returns whether a statement names it, or may change anything: procedures such as those of `sys` do not
@@ -131,7 +138,7 @@ impl Table {
             || words.any(|w| w == self.name || (self.name == "tare_levels" && LEVELS_TOO.contains(&w)))
     }
 
-    fn read(&self, connection: &mut mysql::Conn) -> mysql::Result<Rows> {
+    fn read(&self, connection: &mut mysql::Conn) -> mysql::Result<SetupRows> {
         let columns = [self.key, self.settings].concat().join(", ");
         let rows: Vec<mysql::Row> = connection
             .query(format!("SELECT {columns} FROM performance_schema.{}{}", self.name, self.only))?;
@@ -149,7 +156,7 @@ impl Table {
         format!("UPDATE performance_schema.{} SET {} WHERE FALSE", self.name, given.join(", "))
     }
 
-    /// Adds the missing right to the error of [`Table::nothing_new`].
+    /// Adds the missing right to the error of [`SetupTable::nothing_new`].
     fn with_right(&self, error: mysql::Error) -> mysql::Error {
         match error {
             mysql::Error::MySqlError(error) if DENIED.contains(&error.code) => {
@@ -164,7 +171,7 @@ impl Table {
     }
 
     /// Returns the statements that turn the rows `now` into `was`.
-    fn differences(&self, was: &Rows, now: &Rows) -> Vec<String> {
+    fn differences(&self, was: &SetupRows, now: &SetupRows) -> Vec<String> {
         let name = self.name;
         let mut statements = vec![];
         if self.open {
@@ -211,11 +218,11 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn table(name: &str) -> &'static Table {
+    fn table(name: &str) -> &'static SetupTable {
         TABLES.iter().find(|table| table.name == name).expect("a table")
     }
 
-    fn rows(all: &[(&[&str], &[&str])]) -> Rows {
+    fn rows(all: &[(&[&str], &[&str])]) -> SetupRows {
         let literals = |values: &[&str]| values.iter().map(|v| format!("'{v}'")).collect();
         all.iter().map(|(key, settings)| (literals(key), literals(settings))).collect()
     }
@@ -253,7 +260,10 @@ mod tests {
         );
         assert_eq!(table("setup_consumers").differences(&was, &was), [""; 0]);
         // A row that the server removed cannot be restored.
-        assert_eq!(table("threads").differences(&rows(&[(&["1"], &["YES", "YES"])]), &Rows::new()), [""; 0]);
+        assert_eq!(
+            table("threads").differences(&rows(&[(&["1"], &["YES", "YES"])]), &SetupRows::new()),
+            [""; 0]
+        );
     }
 
     #[test]

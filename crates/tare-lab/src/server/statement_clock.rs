@@ -9,18 +9,18 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 
 use crate::Result;
-use crate::server::target::Target;
+use crate::server::target::ServerTarget;
 
 /// A connection on which the CPU time is read.
 #[derive(Clone, Debug)]
 pub struct StatementClock {
-    target: Target,
+    target: ServerTarget,
     connection: Arc<Mutex<mysql::Conn>>,
 }
 
 impl StatementClock {
     /// Connects to a server; `None` where it does not count CPU time.
-    pub fn of(target: &Target) -> Result<Option<StatementClock>> {
+    pub fn of(target: &ServerTarget) -> Result<Option<StatementClock>> {
         let mut connection = target.connect()?;
         let counts: Option<u8> = connection.query_first("SELECT @@GLOBAL.userstat").unwrap_or_default();
         let connection = Arc::new(Mutex::new(connection));

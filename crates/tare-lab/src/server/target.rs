@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mysql::prelude::Queryable;
 pub use tare_connect::Tls;
-use tare_connect::{Dsn, Manner, Mode, Place, Secret, Server, Told};
+use tare_connect::{ClientError, Dsn, Manner, Mode, Secret, ServerAccount, ServerLocation};
 use tare_words::error_number::{LOGIN, LOGIN_DENIED};
 
 use crate::error::PASSWORD;
@@ -18,7 +18,7 @@ const MOST: usize = 1 << 30;
 
 /// A server's address and an account on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ServerTarget {
     /// Its Unix socket.
     pub socket: Option<PathBuf>,
     /// Its host, if it has no socket.
@@ -35,50 +35,50 @@ pub struct Target {
 
 /// Passwords of accounts on running servers, which are not in study files.
 #[derive(Clone, Debug, Default)]
-pub struct Credentials {
+pub struct AccountPasswords {
     /// The password that the user has given, for every account.
     pub given: Option<Secret>,
     /// The password from option files, with its account, or `None` for all.
     pub filed: Option<(Option<String>, Secret)>,
 }
 
-impl Credentials {
+impl AccountPasswords {
     /// Returns the server of an address, with the given password, else that of the environment variable
     /// [`PASSWORD`], else that of option files, if they are about the same account.
     ///
     /// # Errors
     ///
-    /// When the address is invalid, or asks for encryption. See [`Target::of_dsn`].
-    pub fn target(&self, dsn: &str) -> Result<Target> {
+    /// When the address is invalid, or asks for encryption. See [`ServerTarget::of_dsn`].
+    pub fn target(&self, dsn: &str) -> Result<ServerTarget> {
         self.target_with(dsn, std::env::var(PASSWORD).ok())
     }
 
-    fn target_with(&self, dsn: &str, environment: Option<String>) -> Result<Target> {
-        let target = Target::of_dsn(dsn, None)?;
+    fn target_with(&self, dsn: &str, environment: Option<String>) -> Result<ServerTarget> {
+        let target = ServerTarget::of_dsn(dsn, None)?;
         let is_about = |user: &Option<String>| user.as_ref().is_none_or(|it| *it == target.user);
         let filed =
             self.filed.as_ref().filter(|(user, _)| is_about(user)).map(|(_, password)| password.clone());
         let environment = environment.filter(|it| !it.is_empty()).map(Secret::new);
-        Ok(Target { password: self.given.clone().or(environment).or(filed), ..target })
+        Ok(ServerTarget { password: self.given.clone().or(environment).or(filed), ..target })
     }
 }
 
-impl From<Server> for Target {
-    fn from(server: Server) -> Target {
-        let Server { place, user, password, schema: _, tls } = server;
+impl From<ServerAccount> for ServerTarget {
+    fn from(server: ServerAccount) -> ServerTarget {
+        let ServerAccount { place, user, password, schema: _, tls } = server;
         let (socket, host, port) = match place {
-            Place::Socket(path) => (Some(path), "localhost".to_owned(), 0),
-            Place::Tcp { host, port } => (None, host, port),
+            ServerLocation::Socket(path) => (Some(path), "localhost".to_owned(), 0),
+            ServerLocation::Tcp { host, port } => (None, host, port),
         };
-        Target { socket, host, port, user, password, tls }
+        ServerTarget { socket, host, port, user, password, tls }
     }
 }
 
-impl Target {
+impl ServerTarget {
     /// Returns the target of a server that the lab started: `root` has no password, and the socket is
     /// protected.
-    pub fn of_socket(socket: &Path) -> Target {
-        Target {
+    pub fn of_socket(socket: &Path) -> ServerTarget {
+        ServerTarget {
             socket: Some(socket.into()),
             host: "localhost".into(),
             port: 0,
@@ -90,13 +90,13 @@ impl Target {
 
     /// Returns this server with its address for connections through the network.
     #[must_use]
-    pub(crate) fn listening(self, door: Option<&(String, u16)>) -> Target {
-        door.map_or(self.clone(), |(host, port)| Target { host: host.clone(), port: *port, ..self })
+    pub(crate) fn listening(self, door: Option<&(String, u16)>) -> ServerTarget {
+        door.map_or(self.clone(), |(host, port)| ServerTarget { host: host.clone(), port: *port, ..self })
     }
 
     /// Parses the address of a running server: `mysql://user@host:port`, or with `?socket=/path` after it.
     /// The error has no password. Encryption is refused, because the driver's connections have none.
-    pub fn of_dsn(dsn: &str, password: Option<String>) -> Result<Target> {
+    pub fn of_dsn(dsn: &str, password: Option<String>) -> Result<ServerTarget> {
         let what = || {
             "reading an address (mysql://ACCOUNT@HOST:PORT is allowed, or mysql://ACCOUNT@localhost?socket=/PATH)".to_owned()
         };
@@ -109,12 +109,12 @@ impl Target {
             return Err(io::Error::other(why)).tried(what);
         }
         let user = read.user.clone().unwrap_or_else(|| "root".into());
-        let server = Server::of_dsn(dsn).map_err(io::Error::other).tried(what)?;
-        Ok(Target {
+        let server = ServerAccount::of_dsn(dsn).map_err(io::Error::other).tried(what)?;
+        Ok(ServerTarget {
             user,
             password: password.filter(|p| !p.is_empty()).map(Secret::new),
             tls: Tls { mode: Mode::Disabled, ..Tls::default() },
-            ..Target::from(server)
+            ..ServerTarget::from(server)
         })
     }
 
@@ -138,11 +138,11 @@ impl Target {
 
     fn connect_in(&self, manner: Manner) -> Result<mysql::Conn> {
         let place = match &self.socket {
-            Some(socket) => Place::Socket(socket.clone()),
-            None => Place::Tcp { host: self.host.clone(), port: self.port },
+            Some(socket) => ServerLocation::Socket(socket.clone()),
+            None => ServerLocation::Tcp { host: self.host.clone(), port: self.port },
         };
         let (user, password) = (self.user.clone(), self.password.clone());
-        let server = Server { place, user, password, schema: None, tls: self.tls.clone() };
+        let server = ServerAccount { place, user, password, schema: None, tls: self.tls.clone() };
         server.connect(manner).map_err(|error| match error {
             // The advice differs here: a study has no option for an account.
             tare_connect::Error::Denied { why, .. } => {
@@ -153,7 +153,7 @@ impl Target {
         })
     }
 
-    /// Returns its address, in the format of [`Target::of_dsn`].
+    /// Returns its address, in the format of [`ServerTarget::of_dsn`].
     pub(crate) fn dsn(&self) -> String {
         let user = escaped(self.user.as_bytes());
         match &self.socket {
@@ -168,9 +168,9 @@ impl Target {
     pub fn refused(&self, source: mysql::Error) -> Error {
         match &source {
             mysql::Error::MySqlError(e) if LOGIN.contains(&e.code) => {
-                Error::Denied { server: self.name(), user: self.user.clone(), source: Told(source) }
+                Error::Denied { server: self.name(), user: self.user.clone(), source: ClientError(source) }
             }
-            _ => Error::Sql { server: self.name(), source: Told(source) },
+            _ => Error::Sql { server: self.name(), source: ClientError(source) },
         }
     }
 
@@ -203,16 +203,16 @@ fn escaped(bytes: &[u8]) -> String {
 
 /// Counts the statements of a server.
 #[derive(Debug)]
-pub struct Tally {
-    target: Target,
+pub struct StatementCounter {
+    target: ServerTarget,
     connection: mysql::Conn,
     last: u64,
 }
 
-impl Tally {
+impl StatementCounter {
     /// Starts counting.
-    pub fn of(target: &Target) -> Result<Tally> {
-        let mut tally = Tally { target: target.clone(), connection: target.connect()?, last: 0 };
+    pub fn of(target: &ServerTarget) -> Result<StatementCounter> {
+        let mut tally = StatementCounter { target: target.clone(), connection: target.connect()?, last: 0 };
         tally.since()?;
         Ok(tally)
     }
@@ -236,10 +236,10 @@ mod tests {
 
     #[test]
     fn a_dsn_names_a_socket_or_a_host() {
-        let target =
-            Target::of_dsn("mysql://dba@localhost?socket=/run/my.sock", Some("x".into())).expect("a dsn");
+        let target = ServerTarget::of_dsn("mysql://dba@localhost?socket=/run/my.sock", Some("x".into()))
+            .expect("a dsn");
         assert_eq!((target.name(), target.user.as_str()), ("/run/my.sock".into(), "dba"));
-        let target = Target::of_dsn("mysql://dba@db1:3307", Some(String::new())).expect("a dsn");
+        let target = ServerTarget::of_dsn("mysql://dba@db1:3307", Some(String::new())).expect("a dsn");
         assert_eq!((target.name(), target.password), ("db1:3307".into(), None));
     }
 
@@ -254,12 +254,12 @@ mod tests {
             ("mysql://dba:secret@db1?require_ssl=true", "leave `ssl-mode`"),
         ];
         for (dsn, expected) in cases {
-            let error = Target::of_dsn(dsn, None).expect_err(dsn);
+            let error = ServerTarget::of_dsn(dsn, None).expect_err(dsn);
             let Error::Io { what, source } = error else { panic!("{dsn}: {error}") };
             let said = format!("{what}: {source}");
             assert!(said.contains(expected) && !said.contains("secret"), "{dsn}: {said}");
         }
-        let plain = Target::of_dsn("mysql://dba@localhost?socket=/require_ssl", None);
+        let plain = ServerTarget::of_dsn("mysql://dba@localhost?socket=/require_ssl", None);
         assert!(plain.is_ok(), "a path is no parameter: {plain:?}");
     }
 
@@ -268,7 +268,7 @@ mod tests {
         let secret = |text: &str| Some(Secret::new(text));
         let of = |given: Option<Secret>, environment: Option<&str>, user: Option<&str>| {
             let filed = Some((user.map(str::to_owned), Secret::new("filed")));
-            let credentials = Credentials { given, filed };
+            let credentials = AccountPasswords { given, filed };
             credentials
                 .target_with("mysql://dba@db1", environment.map(str::to_owned))
                 .expect("a dsn")
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_dsn_says_where_it_is() {
-        let of = |dsn: &str| Target::of_dsn(dsn, None).expect("a dsn");
+        let of = |dsn: &str| ServerTarget::of_dsn(dsn, None).expect("a dsn");
         let dsns = ["mysql://dba@localhost?socket=/tmp/a%20b/%25.sock", "mysql://d%40x@db1:3307"];
         for target in dsns.map(of) {
             assert_eq!(of(&target.dsn()), target);
@@ -295,6 +295,6 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
         let _listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
-        assert_eq!(Target::of_socket(&path).process(), Some(std::process::id()));
+        assert_eq!(ServerTarget::of_socket(&path).process(), Some(std::process::id()));
     }
 }

@@ -26,7 +26,7 @@ pub struct Estimate {
 
 /// A change from one run to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
+pub struct ChangePoint {
     /// Index of the first run after it.
     pub at: usize,
     /// Mean of the runs since the previous change.
@@ -37,13 +37,13 @@ pub struct Change {
 
 /// The shape of a figure's history.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Course {
+pub enum SeriesShape {
     /// Fewer than two runs can be compared.
     Unknown,
     /// Noise explains all differences; the level.
     Steady(Estimate),
     /// It changes at these points.
-    Changes(Vec<Change>),
+    Changes(Vec<ChangePoint>),
     /// It rises or falls by this much from run to run.
     Trend(Estimate),
 }
@@ -67,7 +67,7 @@ impl Estimate {
     }
 }
 
-impl Change {
+impl ChangePoint {
     /// Returns the size of the change.
     pub fn by(&self) -> Estimate {
         Estimate {
@@ -77,26 +77,26 @@ impl Change {
     }
 }
 
-impl Course {
+impl SeriesShape {
     /// Classifies runs, given in their order.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tare_lab::course::{Course, Estimate};
+    /// use tare_lab::course::{Estimate, SeriesShape};
     ///
     /// // A cost of 3% in four runs, then of 5%.
     /// let costs = [0.030, 0.031, 0.029, 0.030, 0.050, 0.051, 0.049, 0.050];
     /// let runs = costs.map(|value| Estimate { value, error: 0.001 });
-    /// let Course::Changes(changes) = Course::of(&runs) else { panic!("it changes") };
+    /// let SeriesShape::Changes(changes) = SeriesShape::of(&runs) else { panic!("it changes") };
     /// assert_eq!(changes.len(), 1);
     /// assert_eq!(changes[0].at, 4);
     /// assert!((changes[0].by().value - 0.02).abs() < 1e-9);
-    /// assert!(matches!(Course::of(&runs[..4]), Course::Steady(_)));
+    /// assert!(matches!(SeriesShape::of(&runs[..4]), SeriesShape::Steady(_)));
     /// ```
-    pub fn of(runs: &[Estimate]) -> Course {
+    pub fn of(runs: &[Estimate]) -> SeriesShape {
         if runs.len() < 2 {
-            return Course::Unknown;
+            return SeriesShape::Unknown;
         }
         #[allow(clippy::cast_precision_loss)] // some runs
         let needed = quantile(1.0 - ERROR / 2.0 / (runs.len() - 1) as f64);
@@ -106,19 +106,23 @@ impl Course {
         let level = Estimate::of(runs);
         let parts = parts(runs, &cuts);
         let steps = misfit(parts.iter().flat_map(|part| part.iter().map(|e| (*e, Estimate::of(part).value))));
-        let line = Line::of(runs);
+        let line = TrendLine::of(runs);
         let drawn = misfit((0u32..).zip(runs).map(|(x, e)| (*e, line.at(f64::from(x)))));
         let better = score(drawn, 2, runs) < score(steps, 2 * cuts.len() + 1, runs);
         if runs.len() >= FEWEST_OF_TREND && better && line.slope.z() > quantile(1.0 - ERROR / 2.0) {
-            return Course::Trend(line.slope);
+            return SeriesShape::Trend(line.slope);
         }
         if cuts.is_empty() {
-            return Course::Steady(level);
+            return SeriesShape::Steady(level);
         }
         let pairs = parts.windows(2).zip(cuts);
-        Course::Changes(
+        SeriesShape::Changes(
             pairs
-                .map(|(pair, at)| Change { at, before: Estimate::of(pair[0]), after: Estimate::of(pair[1]) })
+                .map(|(pair, at)| ChangePoint {
+                    at,
+                    before: Estimate::of(pair[0]),
+                    after: Estimate::of(pair[1]),
+                })
                 .collect(),
         )
     }
@@ -127,7 +131,7 @@ impl Course {
 /// Finds the cuts of `runs`, whose first run has the index `from`.
 fn cut(runs: &[Estimate], from: usize, needed: f64, cuts: &mut Vec<usize>) {
     let differ = |at: usize| {
-        Change { at, before: Estimate::of(&runs[..at]), after: Estimate::of(&runs[at..]) }.by().z()
+        ChangePoint { at, before: Estimate::of(&runs[..at]), after: Estimate::of(&runs[at..]) }.by().z()
     };
     let best = (1..runs.len()).max_by(|a, b| differ(*a).total_cmp(&differ(*b)));
     let Some(at) = best.filter(|at| differ(*at) > needed) else { return };
@@ -154,13 +158,13 @@ fn score(misfit: f64, figures: usize, runs: &[Estimate]) -> f64 {
 }
 
 /// The line with the smallest misfit.
-struct Line {
+struct TrendLine {
     middle: (f64, f64),
     slope: Estimate,
 }
 
-impl Line {
-    fn of(runs: &[Estimate]) -> Line {
+impl TrendLine {
+    fn of(runs: &[Estimate]) -> TrendLine {
         let weighted = || (0u32..).zip(runs).map(|(x, e)| (f64::from(x), e.value, e.error.powi(-2)));
         let all: f64 = weighted().map(|(_, _, w)| w).sum();
         let middle = (
@@ -169,7 +173,7 @@ impl Line {
         );
         let spread: f64 = weighted().map(|(x, _, w)| w * (x - middle.0).powi(2)).sum();
         let rise: f64 = weighted().map(|(x, y, w)| w * (x - middle.0) * (y - middle.1)).sum();
-        Line { middle, slope: Estimate { value: rise / spread, error: spread.powf(-0.5) } }
+        TrendLine { middle, slope: Estimate { value: rise / spread, error: spread.powf(-0.5) } }
     }
 
     fn at(&self, x: f64) -> f64 {
@@ -192,8 +196,8 @@ mod tests {
     }
 
     fn changes(values: &[f64]) -> Vec<usize> {
-        match Course::of(&runs(values, 0.002)) {
-            Course::Changes(changes) => changes.iter().map(|c| c.at).collect(),
+        match SeriesShape::of(&runs(values, 0.002)) {
+            SeriesShape::Changes(changes) => changes.iter().map(|c| c.at).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -203,7 +207,7 @@ mod tests {
         assert_eq!(changes(&[0.010, 0.012, 0.031]), [2]);
         assert_eq!(changes(&[0.010, 0.030]), [1]);
         assert_eq!(changes(&[0.010, 0.011, 0.030, 0.031, 0.029, 0.012, 0.010]), [2, 5]);
-        let Course::Changes(found) = Course::of(&runs(&[0.010, 0.012, 0.031], 0.002)) else {
+        let SeriesShape::Changes(found) = SeriesShape::of(&runs(&[0.010, 0.012, 0.031], 0.002)) else {
             panic!("no change")
         };
         let by = found[0].by();
@@ -212,16 +216,23 @@ mod tests {
 
     #[test]
     fn noise_is_no_change_and_exact_runs_say_more() {
-        assert!(matches!(Course::of(&runs(&[0.010, 0.013, 0.011, 0.009], 0.002)), Course::Steady(_)));
+        assert!(matches!(
+            SeriesShape::of(&runs(&[0.010, 0.013, 0.011, 0.009], 0.002)),
+            SeriesShape::Steady(_)
+        ));
         let mut last = runs(&[0.010, 0.012, 0.031], 0.002);
         last[2].error = 0.02;
-        assert!(matches!(Course::of(&last), Course::Steady(_)), "a run that is not known is no change");
-        assert_eq!(Course::of(&runs(&[0.01], 0.002)), Course::Unknown);
+        assert!(
+            matches!(SeriesShape::of(&last), SeriesShape::Steady(_)),
+            "a run that is not known is no change"
+        );
+        assert_eq!(SeriesShape::of(&runs(&[0.01], 0.002)), SeriesShape::Unknown);
     }
 
     #[test]
     fn what_drifts_is_a_trend() {
-        let Course::Trend(slope) = Course::of(&runs(&[0.010, 0.016, 0.021, 0.025, 0.031], 0.002)) else {
+        let SeriesShape::Trend(slope) = SeriesShape::of(&runs(&[0.010, 0.016, 0.021, 0.025, 0.031], 0.002))
+        else {
             panic!("no trend")
         };
         assert!((slope.value - 0.0051).abs() < 1e-9 && slope.plus_minus() < 0.002, "{slope:?}");
@@ -235,7 +246,7 @@ mod tests {
             let all: Vec<Estimate> = (0..6)
                 .map(|_| Estimate { value: 0.01 + 0.002 * normal(&mut random), error: 0.002 })
                 .collect();
-            found += usize::from(matches!(Course::of(&all), Course::Changes(_)));
+            found += usize::from(matches!(SeriesShape::of(&all), SeriesShape::Changes(_)));
         }
         // At most 5% of 2,000 histories, plus or minus 1.5%.
         assert!(found < 130, "{found} of 2000");

@@ -14,5 +14,5 @@ mod spending;
 mod summary;
 
 pub use summary::{
-    Change, Estimate, bootstrap, bootstrap_rows, mean, mean_and_error, mean_interval, median, quantile,
+    Estimate, PairedChange, bootstrap, bootstrap_rows, mean, mean_and_error, mean_interval, median, quantile,
 };

@@ -144,7 +144,7 @@ pub struct Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::simulation::{Shape, misses};
+    use crate::statistics::simulation::{ErrorDistribution, misses};
 
     #[test]
     fn values_past_the_last_look_do_not_narrow_the_interval() {
@@ -166,7 +166,7 @@ mod tests {
     fn peeking_after_every_value_is_wrong_in_one_of_twenty() {
         // 20 of 400 are expected, and 33 or more in one of 250 seeds; the seed is fixed. With none at all the
         // limits would be too wide.
-        for shape in [Shape::Normal, Shape::Wild] {
+        for shape in [ErrorDistribution::Normal, ErrorDistribution::Wild] {
             let missed = misses(Errors::Symmetric, shape, 24, 400);
             assert!((8..=32).contains(&missed), "{missed} of 400, {shape:?}");
         }
@@ -175,15 +175,19 @@ mod tests {
     #[test]
     fn skewed_errors_of_few_starts_mislead_ranks_and_not_the_corrected_mean() {
         for most in [8, 14, 20] {
-            for shape in
-                [Shape::Normal, Shape::Exponential, Shape::Lognormal, Shape::HeavyTails, Shape::TwoModes]
-            {
+            for shape in [
+                ErrorDistribution::Normal,
+                ErrorDistribution::Exponential,
+                ErrorDistribution::Lognormal,
+                ErrorDistribution::HeavyTails,
+                ErrorDistribution::TwoModes,
+            ] {
                 // At most 25 of 500 are expected, and 38 or more in one of 150 seeds.
                 let missed = misses(Errors::Skewed, shape, most, 500);
                 assert!(missed <= 37, "{missed} of 500, {shape:?}, {most} values");
             }
             // The earlier method would miss too often.
-            let missed = misses(Errors::Symmetric, Shape::Lognormal, most, 500);
+            let missed = misses(Errors::Symmetric, ErrorDistribution::Lognormal, most, 500);
             assert!(missed > 50, "{missed} of 500, {most} values");
         }
     }

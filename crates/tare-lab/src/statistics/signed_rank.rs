@@ -34,7 +34,7 @@ fn walsh(values: &[f64]) -> Vec<f64> {
 
 /// Returns the largest rank at every look that keeps within the error that may be spent up to it.
 pub(crate) fn limits(spending: Spending, mut random: fastrand::Rng) -> Vec<usize> {
-    let mut courses: Vec<Course> = (0..spending.courses).map(|_| Course::default()).collect();
+    let mut courses: Vec<SimulatedRanks> = (0..spending.courses).map(|_| SimulatedRanks::default()).collect();
     let mut spent = 0;
     (1..=spending.last)
         .map(|seen| {
@@ -53,12 +53,12 @@ pub(crate) fn limits(spending: Spending, mut random: fastrand::Rng) -> Vec<usize
 
 /// Random values around 0, and how many of their Walsh averages are above it.
 #[derive(Debug, Default)]
-struct Course {
+struct SimulatedRanks {
     values: Vec<f32>,
     above: usize,
 }
 
-impl Course {
+impl SimulatedRanks {
     /// Draws one more value; returns how many Walsh averages lie on the side that has fewer.
     fn step(&mut self, random: &mut fastrand::Rng) -> usize {
         let value = random.f32() - 0.5;

@@ -5,7 +5,7 @@ use super::skewed::normal;
 
 /// A distribution of errors with mean 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum ErrorDistribution {
     /// Normal (Gaussian).
     Normal,
     /// Exponential: skewness 2.
@@ -25,30 +25,30 @@ pub enum Shape {
     AgainstTwo,
 }
 
-impl Shape {
+impl ErrorDistribution {
     /// All shapes.
-    pub const ALL: [Shape; 8] = [
-        Shape::Normal,
-        Shape::Exponential,
-        Shape::Lognormal,
-        Shape::HeavyTails,
-        Shape::Wild,
-        Shape::TwoModes,
-        Shape::RareMode,
-        Shape::AgainstTwo,
+    pub const ALL: [ErrorDistribution; 8] = [
+        ErrorDistribution::Normal,
+        ErrorDistribution::Exponential,
+        ErrorDistribution::Lognormal,
+        ErrorDistribution::HeavyTails,
+        ErrorDistribution::Wild,
+        ErrorDistribution::TwoModes,
+        ErrorDistribution::RareMode,
+        ErrorDistribution::AgainstTwo,
     ];
 
     /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
-            Shape::Normal => "normal",
-            Shape::Exponential => "exponential (skewness 2)",
-            Shape::Lognormal => "lognormal, σ = 1 (skewness 6)",
-            Shape::HeavyTails => "heavy tails (Student's t, 3 degrees)",
-            Shape::Wild => "normal, one in ten 10 times as far off",
-            Shape::TwoModes => "two modes, 7 to 3, 2 σ apart",
-            Shape::RareMode => "two modes, 9 to 1, 10 σ apart",
-            Shape::AgainstTwo => "lognormal, less the mean of two such (base and A/A control)",
+            ErrorDistribution::Normal => "normal",
+            ErrorDistribution::Exponential => "exponential (skewness 2)",
+            ErrorDistribution::Lognormal => "lognormal, σ = 1 (skewness 6)",
+            ErrorDistribution::HeavyTails => "heavy tails (Student's t, 3 degrees)",
+            ErrorDistribution::Wild => "normal, one in ten 10 times as far off",
+            ErrorDistribution::TwoModes => "two modes, 7 to 3, 2 σ apart",
+            ErrorDistribution::RareMode => "two modes, 9 to 1, 10 σ apart",
+            ErrorDistribution::AgainstTwo => "lognormal, less the mean of two such (base and A/A control)",
         }
     }
 
@@ -60,24 +60,26 @@ impl Shape {
             normal(random) + higher - share * apart
         };
         match self {
-            Shape::Normal => normal(random),
-            Shape::Exponential => -(1.0 - random.f64()).ln() - 1.0,
-            Shape::Lognormal => lognormal(random),
-            Shape::HeavyTails => {
+            ErrorDistribution::Normal => normal(random),
+            ErrorDistribution::Exponential => -(1.0 - random.f64()).ln() - 1.0,
+            ErrorDistribution::Lognormal => lognormal(random),
+            ErrorDistribution::HeavyTails => {
                 let squares: f64 = (0..3).map(|_| normal(random).powi(2)).sum();
                 normal(random) / (squares / 3.0).sqrt()
             }
-            Shape::Wild => normal(random) * if random.f64() < 0.1 { 10.0 } else { 1.0 },
-            Shape::TwoModes => modes(0.3, 2.0, random),
-            Shape::RareMode => modes(0.1, 10.0, random),
-            Shape::AgainstTwo => lognormal(random) - f64::midpoint(lognormal(random), lognormal(random)),
+            ErrorDistribution::Wild => normal(random) * if random.f64() < 0.1 { 10.0 } else { 1.0 },
+            ErrorDistribution::TwoModes => modes(0.3, 2.0, random),
+            ErrorDistribution::RareMode => modes(0.1, 10.0, random),
+            ErrorDistribution::AgainstTwo => {
+                lognormal(random) - f64::midpoint(lognormal(random), lognormal(random))
+            }
         }
     }
 }
 
 /// Simulates studies of at most `most` values, with a look after each; returns how many have an interval that
 /// misses the truth.
-pub fn misses(errors: Errors, shape: Shape, most: usize, studies: usize) -> usize {
+pub fn misses(errors: Errors, shape: ErrorDistribution, most: usize, studies: usize) -> usize {
     let looks = Looks::at_most(errors, most);
     let mut random = fastrand::Rng::with_seed(11);
     let mut missed = || {

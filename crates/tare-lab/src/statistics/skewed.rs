@@ -61,7 +61,8 @@ pub(crate) fn interval(value: f64, values: &[f64], limit: f64) -> Option<Estimat
 
 /// Returns, for every look, the limit of the statistic that spends the allowed error.
 pub(crate) fn limits(spending: Spending, mut random: fastrand::Rng) -> Vec<f64> {
-    let mut courses: Vec<Course> = (0..spending.courses).map(|_| Course::default()).collect();
+    let mut courses: Vec<SimulatedMoments> =
+        (0..spending.courses).map(|_| SimulatedMoments::default()).collect();
     let mut spent = 0;
     (1..=spending.last)
         .map(|seen| {
@@ -82,14 +83,14 @@ pub(crate) fn limits(spending: Spending, mut random: fastrand::Rng) -> Vec<f64> 
 
 /// Random values around 0, as the sums of their powers.
 #[derive(Debug, Default)]
-struct Course {
+struct SimulatedMoments {
     count: f64,
     sums: [f64; 3],
     /// Absolute value of the statistic.
     statistic: f64,
 }
 
-impl Course {
+impl SimulatedMoments {
     fn step(&mut self, random: &mut fastrand::Rng) {
         let value = normal(random).exp() - 0.5_f64.exp();
         self.count += 1.0;

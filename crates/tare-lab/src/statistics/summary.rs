@@ -36,7 +36,7 @@ impl Estimate {
 
 /// A relative change of paired measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct PairedChange {
     /// Geometric mean of the ratios minus 1; Student's t on the logarithms.
     pub mean: Estimate,
     /// Median of the ratios minus 1; bootstrap percentiles.
@@ -45,25 +45,25 @@ pub struct Change {
     pub pairs: usize,
 }
 
-impl Change {
+impl PairedChange {
     /// Computes it from the natural logarithms of the pairs' ratios; `None` with fewer than two pairs.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tare_lab::statistics::Change;
+    /// use tare_lab::statistics::PairedChange;
     ///
     /// // CPU seconds of four pairs of slices: a setting and its base.
     /// let pairs = [(2.06_f64, 2.0), (2.07, 2.01), (2.04, 1.98), (2.08, 2.02)];
-    /// let change = Change::of(&pairs.map(|(setting, base)| (setting / base).ln())).expect("four pairs");
+    /// let change = PairedChange::of(&pairs.map(|(setting, base)| (setting / base).ln())).expect("four pairs");
     /// assert!((change.mean.value - 0.03).abs() < 0.001);
     /// assert!(change.mean.low > 0.025 && change.mean.high < 0.035);
-    /// assert_eq!(Change::of(&[0.03]), None);
+    /// assert_eq!(PairedChange::of(&[0.03]), None);
     /// ```
-    pub fn of(log_ratios: &[f64]) -> Option<Change> {
+    pub fn of(log_ratios: &[f64]) -> Option<PairedChange> {
         let mean = mean_interval(log_ratios)?;
         let median = bootstrap(log_ratios, median);
-        Some(Change { mean: mean.exp_m1(), median: median.exp_m1(), pairs: log_ratios.len() })
+        Some(PairedChange { mean: mean.exp_m1(), median: median.exp_m1(), pairs: log_ratios.len() })
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_change_is_relative() {
         let ratios = [1.10_f64, 1.12, 1.08, 1.10, 1.11, 1.09];
-        let change = Change::of(&ratios.map(f64::ln)).expect("six pairs");
+        let change = PairedChange::of(&ratios.map(f64::ln)).expect("six pairs");
         close(change.median.value, 0.10, 1e-9);
         close(change.mean.value, 0.10, 1e-3);
         assert!(change.mean.low < 0.10 && change.mean.high > 0.10);

@@ -8,10 +8,10 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 use tare_server::installation::Installation;
 
-use super::order::Order;
+use super::order::StudyOrder;
 use crate::definition::{Definition, SettingDef, SidecarDef};
 use crate::error::Tried;
-use crate::load::workload::Script;
+use crate::load::workload::SysbenchScript;
 use crate::machine;
 use crate::results::record::{FORMAT, Header, Machine, Others, ServerFacts, SettingFacts, short};
 use crate::study::servers::fleet;
@@ -23,7 +23,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The content of every file that is part of what is measured.
 #[derive(Debug)]
-pub(crate) struct Identity {
+pub(crate) struct StudyIdentity {
     files: Vec<Measured>,
 }
 
@@ -37,22 +37,22 @@ struct Measured {
     sum: String,
 }
 
-impl Identity {
+impl StudyIdentity {
     /// Reads the files that are measured.
-    pub(crate) fn of(order: &Order, programs: &BTreeMap<String, Installation>) -> Result<Identity> {
-        Ok(Identity { files: measured(order, programs)? })
+    pub(crate) fn of(order: &StudyOrder, programs: &BTreeMap<String, Installation>) -> Result<StudyIdentity> {
+        Ok(StudyIdentity { files: measured(order, programs)? })
     }
 
     /// Checks that a continued study measures the same files, on the same processors, with the same version.
     /// Older results do not list all of their files.
-    pub(crate) fn check_continued(&self, order: &Order, begun: &Header) -> Result<()> {
+    pub(crate) fn check_continued(&self, order: &StudyOrder, begun: &Header) -> Result<()> {
         check_same_conditions(order, begun, &self.files, &machine::facts())
     }
 
     /// Builds the first record of a new study.
     pub(crate) fn header(
         &self,
-        order: &Order,
+        order: &StudyOrder,
         seed: u64,
         servers: Vec<ServerFacts>,
         others: Others,
@@ -92,7 +92,7 @@ impl Identity {
 
 /// Returns the files that are measured: programs of servers and sidecars, preloaded objects, recordings and
 /// their data.
-fn measured(order: &Order, programs: &BTreeMap<String, Installation>) -> Result<Vec<Measured>> {
+fn measured(order: &StudyOrder, programs: &BTreeMap<String, Installation>) -> Result<Vec<Measured>> {
     let program = |(server, it): (&String, &Installation)| (format!("server {server}"), it.mariadbd.clone());
     let mut files: BTreeMap<String, PathBuf> = programs.iter().map(program).collect();
     for setting in &order.definition.settings {
@@ -109,7 +109,7 @@ fn measured(order: &Order, programs: &BTreeMap<String, Installation>) -> Result<
 
 /// Returns recordings and their data, by the workloads' options that name them.
 fn replayed(definition: &Definition) -> Vec<(String, PathBuf)> {
-    let recorded = definition.workloads.iter().filter(|w| w.run.script == Script::Recorded);
+    let recorded = definition.workloads.iter().filter(|w| w.run.script == SysbenchScript::Recorded);
     let options = recorded.flat_map(|workload| workload.given());
     let files = options.filter(|(option, _)| ["recording", "data"].contains(&option.as_str()));
     files.map(|(option, path)| (format!("{option} {path}"), path.into())).collect()
@@ -125,7 +125,7 @@ fn checksum(path: &Path) -> Result<String> {
 }
 
 fn check_same_conditions(
-    order: &Order,
+    order: &StudyOrder,
     header: &Header,
     measured: &[Measured],
     machine: &Machine,
@@ -152,7 +152,7 @@ fn check_same_conditions(
 
 /// Checks that the results in the order's folder are those of the same study. One that is over is only shown,
 /// so its budget may be another.
-pub(crate) fn check_same(order: &Order, header: &Header, is_over: bool) -> Result<()> {
+pub(crate) fn check_same(order: &StudyOrder, header: &Header, is_over: bool) -> Result<()> {
     let other = |what: String| Err(Error::OtherResults { folder: order.folder.clone(), what });
     if header.study != order.name {
         return other(format!("the study `{}`", header.study));
@@ -173,7 +173,7 @@ fn driver_of(definition: &Definition) -> Option<String> {
 }
 
 /// Checks that a continued study has the same budget, which decides when it ends.
-fn check_same_budget(order: &Order, header: &Header) -> Result<()> {
+fn check_same_budget(order: &StudyOrder, header: &Header) -> Result<()> {
     if header.budget == order.budget {
         return Ok(());
     }
@@ -273,7 +273,7 @@ users = [2]
     /// A study with its files, and the programs of its servers.
     struct Place {
         folder: tempfile::TempDir,
-        order: Order,
+        order: StudyOrder,
         programs: BTreeMap<String, Installation>,
     }
 
@@ -281,8 +281,8 @@ users = [2]
         fn new() -> Place {
             let folder = tempfile::tempdir().expect("a folder");
             let text = STUDY.replace("FOLDER", folder.path().to_str().expect("UTF-8"));
-            let order = Order {
-                credentials: crate::server::target::Credentials::default(),
+            let order = StudyOrder {
+                credentials: crate::server::target::AccountPasswords::default(),
                 name: "files".into(),
                 definition: Definition::read(&text, "files.toml", false).expect("a study"),
                 text,
@@ -315,8 +315,8 @@ users = [2]
             self.identity().header(&self.order, 1, vec![], Others::default())
         }
 
-        fn identity(&self) -> Identity {
-            Identity::of(&self.order, &self.programs).expect("all are there")
+        fn identity(&self) -> StudyIdentity {
+            StudyIdentity::of(&self.order, &self.programs).expect("all are there")
         }
 
         fn goes_on(&self, began: &Header, machine: &Machine) -> Result<()> {

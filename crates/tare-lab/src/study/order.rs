@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::definition::Definition;
-use crate::load::Progress;
+use crate::load::DriverSecond;
 use crate::results::record::Cell;
-use crate::server::target::Credentials;
+use crate::server::target::AccountPasswords;
 use crate::verdict::analysis::Analysis;
 use crate::verdict::budget::Budget;
 
 /// A study to run, and the folder of its results.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct StudyOrder {
     /// Passwords for running servers.
-    pub credentials: Credentials,
+    pub credentials: AccountPasswords,
     /// Name of the study.
     pub name: String,
     /// Text of its file.
@@ -41,7 +41,7 @@ pub struct Order {
 
 /// An event of a running study.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum StudyEvent<'a> {
     /// A step that takes a moment.
     Doing(&'a str),
     /// A slice starts; `measured` is false for a warm-up.
@@ -54,7 +54,7 @@ pub enum Event<'a> {
         measured: bool,
     },
     /// A second of it has passed.
-    Second(Progress),
+    Second(DriverSecond),
     /// A remark, which the report will show, too.
     Note(&'a str),
     /// A block is complete.

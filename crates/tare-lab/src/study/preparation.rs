@@ -5,20 +5,20 @@ use std::path::PathBuf;
 
 use tare_server::installation::Installation;
 
-use super::identity::Identity;
-use super::order::{Event, Order};
+use super::identity::StudyIdentity;
+use super::order::{StudyEvent, StudyOrder};
 use crate::definition::processes::used_servers;
 use crate::definition::recordings::check_recordings;
 use crate::definition::{Definition, ServerDef, WorkloadDef};
 use crate::load::Load;
 use crate::load::outpost::Outpost;
-use crate::load::workload::{Options, Script};
+use crate::load::workload::{DriverOptions, SysbenchScript};
 use crate::machine;
 use crate::process::interrupt::Interrupt;
 use crate::results::record::{Header, Measure, Others};
 use crate::server::guest::Guest;
 use crate::study::servers::bench::Bench;
-use crate::study::servers::fleet::Origin;
+use crate::study::servers::fleet::ServerOrigin;
 use crate::study::servers::sidecar;
 use crate::{Error, Result};
 
@@ -27,47 +27,47 @@ const LOADERS: u32 = 4;
 
 /// A study that can be measured: its files are known, and its servers have their data.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedStudy {
     /// The content of every file that is measured, by which a study that goes on is recognised.
-    pub(crate) identity: Identity,
+    pub(crate) identity: StudyIdentity,
     /// Activity of other processes before anything was started.
     pub(crate) others: Others,
     /// The data of its workloads.
     pub(crate) loads: Loads,
     /// Where each server comes from. Declared before the bench: running servers are put back before its
     /// folder is removed.
-    pub(crate) origins: BTreeMap<String, Origin>,
+    pub(crate) origins: BTreeMap<String, ServerOrigin>,
     /// The place that servers and drivers are started in.
     pub(crate) bench: Bench,
 }
 
-impl Prepared {
+impl PreparedStudy {
     /// Prepares a study, or the rest of the one with the header `begun`: finds programs, reads what is
     /// measured, and loads data. `others` is the activity of other processes, if the caller observed it;
     /// otherwise it is observed now.
     pub(crate) fn new(
-        order: &Order,
+        order: &StudyOrder,
         begun: Option<&Header>,
         others: Option<Others>,
         interrupt: &Interrupt,
-        tell: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Prepared> {
+        tell: &mut dyn FnMut(StudyEvent<'_>),
+    ) -> Result<PreparedStudy> {
         let programs = find_programs(order)?;
-        let identity = Identity::of(order, &programs)?;
+        let identity = StudyIdentity::of(order, &programs)?;
         begun.map_or(Ok(()), |begun| identity.check_continued(order, begun))?;
         let others = others.map_or_else(|| machine::others(order.definition.minutes, interrupt), Ok)?;
-        others.warning().inspect(|warning| tell(Event::Note(warning)));
+        others.warning().inspect(|warning| tell(StudyEvent::Note(warning)));
         let outpost = order.definition.driver.as_ref().map(|driver| Outpost::reach(driver, interrupt));
         let bench = Bench::driven_from(outpost.transpose()?, interrupt.clone())?;
         let loads = Loads::of(&order.definition);
         let origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
-        Ok(Prepared { identity, others, loads, origins, bench })
+        Ok(PreparedStudy { identity, others, loads, origins, bench })
     }
 
     /// Takes what was made on running servers off again.
     pub(crate) fn leave(&mut self) -> Result<()> {
         for origin in self.origins.values_mut() {
-            if let Origin::Running(guest) = origin {
+            if let ServerOrigin::Running(guest) = origin {
                 guest.leave()?;
             }
         }
@@ -76,13 +76,13 @@ impl Prepared {
 }
 
 /// Checks what an order asks for, before anything is opened or created.
-pub(crate) fn check(order: &Order) -> Result<()> {
+pub(crate) fn check(order: &StudyOrder) -> Result<()> {
     check_programs(order)?;
     check_driver(order)
 }
 
 /// Checks that programs are given only for servers that the study starts.
-fn check_programs(order: &Order) -> Result<()> {
+fn check_programs(order: &StudyOrder) -> Result<()> {
     let started = || order.definition.servers.iter().filter(|s| s.dsn.is_none());
     let Some(server) = order.programs.keys().find(|name| started().all(|s| s.name != **name)) else {
         return Ok(());
@@ -97,7 +97,7 @@ fn check_programs(order: &Order) -> Result<()> {
 }
 
 /// Checks what a remote driver cannot do: it has another clock, and comes through the network.
-fn check_driver(order: &Order) -> Result<()> {
+fn check_driver(order: &StudyOrder) -> Result<()> {
     let definition = &order.definition;
     if definition.driver.is_none() {
         return Ok(());
@@ -109,7 +109,7 @@ fn check_driver(order: &Order) -> Result<()> {
             workload.name
         ));
     }
-    if let Some(workload) = definition.workloads.iter().find(|w| w.run.script == Script::Recorded) {
+    if let Some(workload) = definition.workloads.iter().find(|w| w.run.script == SysbenchScript::Recorded) {
         return needs(format!(
             "a driver on this machine: the recording of `{}` is sent by the program that runs the study",
             workload.name
@@ -127,7 +127,7 @@ fn check_driver(order: &Order) -> Result<()> {
 
 /// Finds the programs of the servers to start, before anything is created, so that a missing one is reported
 /// at once.
-fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
+fn find_programs(order: &StudyOrder) -> Result<BTreeMap<String, Installation>> {
     let definition = &order.definition;
     check_recordings(definition, &order.name)?;
     for setting in &definition.settings {
@@ -144,7 +144,7 @@ fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
 }
 
 /// Rewords the error of a missing server for the study that needs it.
-fn named(order: &Order, server: &ServerDef, error: tare_server::Error) -> Error {
+fn named(order: &StudyOrder, server: &ServerDef, error: tare_server::Error) -> Error {
     let tare_server::Error::Missing { program, hint } = error else { return error.into() };
     let hint = server.install.clone().unwrap_or(hint);
     let what = format!(
@@ -157,14 +157,14 @@ fn named(order: &Order, server: &ServerDef, error: tare_server::Error) -> Error 
 /// The data of a study.
 #[derive(Debug)]
 pub(crate) struct Loads {
-    pub(crate) schemas: Vec<Schema>,
+    pub(crate) schemas: Vec<PreparedSchema>,
 }
 
 /// Data that is loaded once for all workloads that can use it.
 #[derive(Debug)]
-pub(crate) struct Schema {
+pub(crate) struct PreparedSchema {
     /// The loading script and its options, which determine the data.
-    key: (&'static str, Options),
+    key: (&'static str, DriverOptions),
     /// The load that creates it.
     pub(crate) load: Load,
     /// The servers that need it.
@@ -175,7 +175,7 @@ pub(crate) struct Schema {
 
 impl Loads {
     fn of(definition: &Definition) -> Loads {
-        let mut schemas: Vec<Schema> = vec![];
+        let mut schemas: Vec<PreparedSchema> = vec![];
         for workload in &definition.workloads {
             let data = workload.run.data;
             let key = workload.run.data_key(&workload.given());
@@ -193,13 +193,13 @@ impl Loads {
                 prepared: true,
                 arrivals: None,
             };
-            schemas.push(Schema { servers: servers.collect(), key, load, checkable: data.checkable });
+            schemas.push(PreparedSchema { servers: servers.collect(), key, load, checkable: data.checkable });
         }
         Loads { schemas }
     }
 
     /// Returns the data of a server.
-    fn on(&self, server: &str) -> impl Iterator<Item = &Schema> {
+    fn on(&self, server: &str) -> impl Iterator<Item = &PreparedSchema> {
         self.schemas.iter().filter(move |s| s.servers.contains(server))
     }
 
@@ -220,24 +220,24 @@ impl Loads {
 }
 
 fn prepare(
-    order: &Order,
+    order: &StudyOrder,
     bench: &Bench,
     programs: BTreeMap<String, Installation>,
     loads: &Loads,
-    tell: &mut dyn FnMut(Event<'_>),
-) -> Result<BTreeMap<String, Origin>> {
+    tell: &mut dyn FnMut(StudyEvent<'_>),
+) -> Result<BTreeMap<String, ServerOrigin>> {
     let mut origins = BTreeMap::new();
     for server in used_servers(&order.definition) {
         let mut line = |text: &str| {
             if let Some(text) = text.lines().next_back().filter(|t| !t.trim().is_empty()) {
-                tell(Event::Doing(&format!("{}: {}", server.name, text.trim())));
+                tell(StudyEvent::Doing(&format!("{}: {}", server.name, text.trim())));
             }
         };
         let origin = match (&server.dsn, programs.get(&server.name)) {
             (Some(dsn), _) => {
-                let schemas: Vec<&Schema> = loads.on(&server.name).collect();
+                let schemas: Vec<&PreparedSchema> = loads.on(&server.name).collect();
                 let guest = guest_on(order, server, dsn)?;
-                Origin::Running(Box::new(load_running(order, bench, guest, &schemas, &mut line)?))
+                ServerOrigin::Running(Box::new(load_running(order, bench, guest, &schemas, &mut line)?))
             }
             (None, Some(installation)) => {
                 let loads: Vec<Load> = loads.on(&server.name).map(|s| s.load.clone()).collect();
@@ -249,7 +249,7 @@ fn prepare(
                     }
                     error => error,
                 })?;
-                Origin::Template(Box::new(template))
+                ServerOrigin::Template(Box::new(template))
             }
             (None, None) => continue,
         };
@@ -259,7 +259,7 @@ fn prepare(
 }
 
 /// Connects to a running server, and checks that it can be measured.
-fn guest_on(order: &Order, server: &ServerDef, dsn: &str) -> Result<Guest> {
+fn guest_on(order: &StudyOrder, server: &ServerDef, dsn: &str) -> Result<Guest> {
     let definition = &order.definition;
     let number = definition.servers.iter().position(|s| s.name == server.name).map_or(0, |place| place + 1);
     let settings = definition.settings.iter().filter(|s| definition.server_of(s).name == server.name);
@@ -281,10 +281,10 @@ fn guest_on(order: &Order, server: &ServerDef, dsn: &str) -> Result<Guest> {
 
 /// Creates and fills schemas on a running server. Existing ones stay untouched.
 fn load_running(
-    order: &Order,
+    order: &StudyOrder,
     bench: &Bench,
     mut guest: Guest,
-    schemas: &[&Schema],
+    schemas: &[&PreparedSchema],
     line: &mut dyn FnMut(&str),
 ) -> Result<Guest> {
     for schema in schemas.iter().map(|s| &s.load.schema) {

@@ -9,7 +9,7 @@
 use crate::results::record::Cell;
 use crate::verdict::analysis::{Analysis, SettingAnalysis};
 
-pub use super::outcome::{Evidence, Outcome};
+pub use super::outcome::{BudgetEvidence, BudgetOutcome};
 pub use crate::results::budget::Budget;
 
 /// The judgement on a setting of a cell.
@@ -22,9 +22,9 @@ pub struct Judgement {
     /// Name of the setting it is compared with.
     pub base: String,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: BudgetOutcome,
     /// The difference that decided, or left it open; `None` where nothing has been measured.
-    pub evidence: Option<Evidence>,
+    pub evidence: Option<BudgetEvidence>,
 }
 
 impl Budget {
@@ -41,8 +41,8 @@ impl Budget {
 }
 
 /// Returns the outcome of all judgements: one failure fails, and nothing passes while one is unknown.
-pub fn outcome(judgements: &[Judgement]) -> Outcome {
-    judgements.iter().map(|j| j.outcome).max().unwrap_or(Outcome::Unknown)
+pub fn outcome(judgements: &[Judgement]) -> BudgetOutcome {
+    judgements.iter().map(|j| j.outcome).max().unwrap_or(BudgetOutcome::Unknown)
 }
 
 #[cfg(test)]
@@ -51,6 +51,6 @@ mod tests {
 
     #[test]
     fn nothing_passes_without_a_judgement() {
-        assert_eq!(outcome(&[]), Outcome::Unknown);
+        assert_eq!(outcome(&[]), BudgetOutcome::Unknown);
     }
 }

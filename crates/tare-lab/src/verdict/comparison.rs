@@ -35,7 +35,7 @@ pub struct BlockCost {
 
 /// A figure by which two slices are compared.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Figure {
+pub(crate) enum ComparedMetric {
     /// Charge per transaction.
     Charge(Measure),
     /// Transactions per second.
@@ -48,13 +48,13 @@ type Processes = (Option<u32>, Option<u32>);
 /// A setting's slices, each with those it is compared with.
 #[derive(Debug)]
 pub(crate) struct Comparison<'a> {
-    pairs: Vec<Pair<'a>>,
+    pairs: Vec<SlicePair<'a>>,
 }
 
 /// A slice, the base's slice of the same block, and that of the A/A control, where it adds information about
 /// the base.
 #[derive(Clone, Copy, Debug)]
-struct Pair<'a> {
+struct SlicePair<'a> {
     own: &'a Slice,
     base: &'a Slice,
     control: Option<&'a Slice>,
@@ -71,9 +71,9 @@ impl<'a> Comparison<'a> {
             let control = control.get(&own.block).copied();
             // A control in a process of its own would add its bias where the two others have none.
             let control = control.filter(|t| own.process != base.process || t.process == base.process);
-            Some(Pair { own, base, control })
+            Some(SlicePair { own, base, control })
         };
-        let mut pairs: Vec<Pair<'_>> = own.iter().filter_map(pair).collect();
+        let mut pairs: Vec<SlicePair<'_>> = own.iter().filter_map(pair).collect();
         pairs.sort_by_key(|p| p.own.block);
         Comparison { pairs }
     }
@@ -85,17 +85,17 @@ impl<'a> Comparison<'a> {
 
     /// Returns each block's difference in its calm rounds.
     pub(crate) fn blocks(&self, measure: Measure) -> Vec<BlockCost> {
-        let cost = |pair: &Pair<'_>| BlockCost {
+        let cost = |pair: &SlicePair<'_>| BlockCost {
             block: pair.own.block,
             at: pair.own.at,
-            share: pair.calm(Figure::Charge(measure)).exp_m1(),
+            share: pair.calm(ComparedMetric::Charge(measure)).exp_m1(),
         };
         self.pairs.iter().map(cost).collect()
     }
 
     /// Returns logarithms of ratios in calm rounds, one per independent observation. Ratios that are not
     /// finite (no transactions) are left out.
-    pub(crate) fn calm(&self, figure: Figure) -> Vec<f64> {
+    pub(crate) fn calm(&self, figure: ComparedMetric) -> Vec<f64> {
         let ratios =
             self.pairs.iter().map(|pair| (pair, pair.calm(figure))).filter(|(_, ratio)| ratio.is_finite());
         observations(ratios).iter().map(|of_one| centre(of_one)).collect()
@@ -131,7 +131,7 @@ impl<'a> Comparison<'a> {
 }
 
 /// Groups figures of blocks by their two processes; others are groups of one.
-fn observations<'p, T: Copy>(figures: impl Iterator<Item = (&'p Pair<'p>, T)>) -> Vec<Vec<T>> {
+fn observations<'p, T: Copy>(figures: impl Iterator<Item = (&'p SlicePair<'p>, T)>) -> Vec<Vec<T>> {
     let mut of_processes: BTreeMap<Processes, Vec<T>> = BTreeMap::new();
     let mut all = vec![];
     for (pair, figure) in figures {
@@ -144,11 +144,11 @@ fn observations<'p, T: Copy>(figures: impl Iterator<Item = (&'p Pair<'p>, T)>) -
     all
 }
 
-impl Pair<'_> {
-    fn calm(&self, figure: Figure) -> f64 {
+impl SlicePair<'_> {
+    fn calm(&self, figure: ComparedMetric) -> f64 {
         let measure = match figure {
-            Figure::Charge(measure) => measure,
-            Figure::Throughput => return -self.calm(Figure::Charge(Measure::Time)),
+            ComparedMetric::Charge(measure) => measure,
+            ComparedMetric::Throughput => return -self.calm(ComparedMetric::Charge(Measure::Time)),
         };
         let ratio = |reference: &Slice| calm_ratio(self.own, reference, measure);
         self.control

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use crate::definition::{Definition, WorkloadDef};
 use crate::results::record::{Cell, CpuSource, Header, SettingFacts, short};
-use crate::statistics::course::{Course, Estimate};
+use crate::statistics::course::{Estimate, SeriesShape};
 use crate::verdict::analysis::{Analysis, Difference, SettingAnalysis, Verdict};
 use tare_page::unit::{plain, time};
 
@@ -24,7 +24,7 @@ const HALF_WIDTH: f64 = 1.96;
 
 /// The results of a run.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct PastRun {
     /// Name of the run, such as its folder.
     pub name: String,
     /// Its analysis.
@@ -35,16 +35,16 @@ pub struct Run {
 
 /// Runs in order, and their common results.
 #[derive(Clone, Debug)]
-pub struct History {
+pub struct RunHistory {
     /// The runs, ordered by their start.
-    pub runs: Vec<Run>,
+    pub runs: Vec<PastRun>,
     /// The cost of every setting of the last run, run by run.
-    pub series: Vec<Series>,
+    pub series: Vec<CostSeries>,
 }
 
 /// The cost of a setting under a load, run by run.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub struct CostSeries {
     /// The load.
     pub cell: Cell,
     /// The setting.
@@ -58,15 +58,15 @@ pub struct Series {
     /// Indexes of the other runs, and the reason.
     pub left_out: Vec<(usize, String)>,
     /// Its history. Indexes are those of `points` that have an interval.
-    pub course: Course,
+    pub course: SeriesShape,
 }
 
-impl Run {
+impl PastRun {
     /// Makes a run of an analysis read from a folder.
-    pub fn new(name: String, analysis: Analysis) -> Run {
+    pub fn new(name: String, analysis: Analysis) -> PastRun {
         let header = &analysis.header;
         let definition = Definition::read(&header.definition, &header.study, header.quick).ok();
-        Run { name, analysis, definition }
+        PastRun { name, analysis, definition }
     }
 
     fn header(&self) -> &Header {
@@ -80,8 +80,8 @@ impl Run {
     /// Returns the results of a setting of `last` in this run, or the reason why they are not comparable.
     fn found(
         &self,
-        last: &Run,
-        names: &Names,
+        last: &PastRun,
+        names: &FormerNames,
         cell: &Cell,
         setting: &str,
     ) -> Result<&SettingAnalysis, String> {
@@ -98,7 +98,7 @@ impl Run {
         own.cost.map(|_| own).ok_or_else(|| "it was not measured".into())
     }
 
-    fn same_load(&self, last: &Run, cell: &Cell) -> Result<(), String> {
+    fn same_load(&self, last: &PastRun, cell: &Cell) -> Result<(), String> {
         match (self.workload(cell), last.workload(cell)) {
             (Some(own), Some(other)) => {
                 let options = |w: &WorkloadDef| w.run.options(&w.given());
@@ -118,14 +118,14 @@ impl Run {
 
 /// Former names of settings, each with the present one, as the studies of all runs tell.
 #[derive(Debug)]
-struct Names(BTreeMap<String, String>);
+struct FormerNames(BTreeMap<String, String>);
 
-impl Names {
-    fn of(runs: &[Run]) -> Names {
+impl FormerNames {
+    fn of(runs: &[PastRun]) -> FormerNames {
         let settings =
             runs.iter().filter_map(|run| run.definition.as_ref()).flat_map(|study| &study.settings);
         let pairs = settings.flat_map(|s| s.formerly.iter().map(|former| (former.clone(), s.name.clone())));
-        Names(pairs.collect())
+        FormerNames(pairs.collect())
     }
 
     fn present<'a>(&'a self, name: &'a str) -> &'a str {
@@ -158,18 +158,18 @@ fn words(made_by: &[String]) -> String {
     if made_by.is_empty() { "without options".into() } else { made_by.join(" ") }
 }
 
-impl History {
+impl RunHistory {
     /// Makes the history of runs, given in any order; `None` for fewer than two.
-    pub fn of(mut runs: Vec<Run>) -> Option<History> {
+    pub fn of(mut runs: Vec<PastRun>) -> Option<RunHistory> {
         runs.sort_by(|a, b| a.header().started.cmp(&b.header().started));
         let last = runs.last().filter(|_| runs.len() > 1)?;
-        let names = Names::of(&runs);
+        let names = FormerNames::of(&runs);
         let mut series = vec![];
         for cell in &last.analysis.cells {
             let compared = cell.settings.iter().filter(|s| s.name != s.base);
-            series.extend(compared.map(|s| Series::of(&runs, last, &names, &cell.cell, s)));
+            series.extend(compared.map(|s| CostSeries::of(&runs, last, &names, &cell.cell, s)));
         }
-        Some(History { runs, series })
+        Some(RunHistory { runs, series })
     }
 
     /// Describes the differences between two runs other than the settings.
@@ -233,8 +233,14 @@ fn slices(header: &Header) -> String {
     format!("slices of {}{turns}, {} blocks a start", time(header.slice_seconds), header.blocks_per_start)
 }
 
-impl Series {
-    fn of(runs: &[Run], last: &Run, names: &Names, cell: &Cell, of_last: &SettingAnalysis) -> Series {
+impl CostSeries {
+    fn of(
+        runs: &[PastRun],
+        last: &PastRun,
+        names: &FormerNames,
+        cell: &Cell,
+        of_last: &SettingAnalysis,
+    ) -> CostSeries {
         let (setting, control) = (&of_last.name, of_last.control);
         let (mut found, mut left_out) = (vec![], vec![]);
         for (place, run) in runs.iter().enumerate() {
@@ -248,8 +254,16 @@ impl Series {
         let points: Vec<(usize, Difference)> =
             found.into_iter().filter_map(|(place, one)| Some((place, figure(one)?))).collect();
         let known = points.iter().filter_map(|(_, cost)| estimate(*cost)).collect::<Vec<_>>();
-        let course = Course::of(&known);
-        Series { cell: cell.clone(), setting: setting.clone(), control, of_mean, points, left_out, course }
+        let course = SeriesShape::of(&known);
+        CostSeries {
+            cell: cell.clone(),
+            setting: setting.clone(),
+            control,
+            of_mean,
+            points,
+            left_out,
+            course,
+        }
     }
 
     /// Returns the indexes, among all runs, of those with an interval.

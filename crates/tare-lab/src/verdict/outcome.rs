@@ -13,7 +13,7 @@ use crate::results::budget::Budget;
 
 /// Whether a setting keeps a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum BudgetOutcome {
     /// The whole cost is below.
     Passed,
     /// The intervals include the budget, or there are none.
@@ -24,7 +24,7 @@ pub enum Outcome {
 
 /// A difference and its kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Evidence {
+pub struct BudgetEvidence {
     /// The difference.
     pub difference: Difference,
     /// Whether it is the mean of all turns rather than that of calm rounds.
@@ -38,37 +38,38 @@ impl Budget {
         told: Option<Difference>,
         calm: Option<Difference>,
         mean: Option<Difference>,
-    ) -> (Outcome, Option<Evidence>) {
-        let evidence = |difference: Difference| Evidence { difference, of_mean: Some(difference) == mean };
+    ) -> (BudgetOutcome, Option<BudgetEvidence>) {
+        let evidence =
+            |difference: Difference| BudgetEvidence { difference, of_mean: Some(difference) == mean };
         let (Some(told), Some(calm), Some(mean)) = (told, calm, mean) else {
-            return (Outcome::Unknown, told.or(calm).or(mean).map(evidence));
+            return (BudgetOutcome::Unknown, told.or(calm).or(mean).map(evidence));
         };
         match (self.place(told), self.place(calm), self.place(mean)) {
-            (Outcome::Failed, ..) => (Outcome::Failed, Some(evidence(told))),
-            (_, Outcome::Passed, Outcome::Passed) => {
+            (BudgetOutcome::Failed, ..) => (BudgetOutcome::Failed, Some(evidence(told))),
+            (_, BudgetOutcome::Passed, BudgetOutcome::Passed) => {
                 let high = |d: Difference| d.interval.map_or(f64::NAN, |(_, high)| high);
-                (Outcome::Passed, Some(evidence(if high(mean) > high(calm) { mean } else { calm })))
+                (BudgetOutcome::Passed, Some(evidence(if high(mean) > high(calm) { mean } else { calm })))
             }
-            (_, Outcome::Passed, _) => (Outcome::Unknown, Some(evidence(mean))),
-            _ => (Outcome::Unknown, Some(evidence(calm))),
+            (_, BudgetOutcome::Passed, _) => (BudgetOutcome::Unknown, Some(evidence(mean))),
+            _ => (BudgetOutcome::Unknown, Some(evidence(calm))),
         }
     }
 
-    fn place(self, difference: Difference) -> Outcome {
+    fn place(self, difference: Difference) -> BudgetOutcome {
         match difference.interval {
-            Some((low, _)) if low > self.share() => Outcome::Failed,
-            Some((_, high)) if high < self.share() => Outcome::Passed,
-            _ => Outcome::Unknown,
+            Some((low, _)) if low > self.share() => BudgetOutcome::Failed,
+            Some((_, high)) if high < self.share() => BudgetOutcome::Passed,
+            _ => BudgetOutcome::Unknown,
         }
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for BudgetOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Outcome::Passed => "passed",
-            Outcome::Unknown => "unknown",
-            Outcome::Failed => "failed",
+            BudgetOutcome::Passed => "passed",
+            BudgetOutcome::Unknown => "unknown",
+            BudgetOutcome::Failed => "failed",
         })
     }
 }
@@ -81,7 +82,7 @@ mod tests {
         Some(Difference { share: f64::midpoint(low, high), interval: Some((low, high)) })
     }
 
-    fn weighed(calm: Option<Difference>, mean: Option<Difference>) -> (Outcome, Option<bool>) {
+    fn weighed(calm: Option<Difference>, mean: Option<Difference>) -> (BudgetOutcome, Option<bool>) {
         let budget: Budget = "3%".parse().expect("a budget");
         let (outcome, evidence) = budget.weigh(calm, calm, mean);
         (outcome, evidence.map(|e| e.of_mean))
@@ -89,15 +90,15 @@ mod tests {
 
     #[test]
     fn it_fails_and_passes_by_whole_intervals_only() {
-        assert_eq!(weighed(of(0.031, 0.04), of(0.01, 0.05)), (Outcome::Failed, Some(false)));
-        assert_eq!(weighed(of(0.01, 0.02), of(0.0, 0.029)), (Outcome::Passed, Some(true)));
-        assert_eq!(weighed(of(-0.02, 0.029), of(-0.01, 0.02)), (Outcome::Passed, Some(false)));
+        assert_eq!(weighed(of(0.031, 0.04), of(0.01, 0.05)), (BudgetOutcome::Failed, Some(false)));
+        assert_eq!(weighed(of(0.01, 0.02), of(0.0, 0.029)), (BudgetOutcome::Passed, Some(true)));
+        assert_eq!(weighed(of(-0.02, 0.029), of(-0.01, 0.02)), (BudgetOutcome::Passed, Some(false)));
         // These intervals include the budget, or end at it.
-        assert_eq!(weighed(of(0.02, 0.035), of(0.0, 0.02)), (Outcome::Unknown, Some(false)));
-        assert_eq!(weighed(of(0.02, 0.03), of(0.0, 0.02)), (Outcome::Unknown, Some(false)));
-        assert_eq!(weighed(of(0.03, 0.04), of(0.0, 0.02)), (Outcome::Unknown, Some(false)));
+        assert_eq!(weighed(of(0.02, 0.035), of(0.0, 0.02)), (BudgetOutcome::Unknown, Some(false)));
+        assert_eq!(weighed(of(0.02, 0.03), of(0.0, 0.02)), (BudgetOutcome::Unknown, Some(false)));
+        assert_eq!(weighed(of(0.03, 0.04), of(0.0, 0.02)), (BudgetOutcome::Unknown, Some(false)));
         // Bursts count, too.
-        assert_eq!(weighed(of(0.01, 0.02), of(0.0, 0.05)), (Outcome::Unknown, Some(true)));
+        assert_eq!(weighed(of(0.01, 0.02), of(0.0, 0.05)), (BudgetOutcome::Unknown, Some(true)));
     }
 
     #[test]
@@ -105,13 +106,13 @@ mod tests {
         let budget: Budget = "3%".parse().expect("a budget");
         let (calm, mean) = (of(0.0, 0.01), of(0.05, 0.08));
         let (outcome, evidence) = budget.weigh(mean, calm, mean);
-        assert_eq!((outcome, evidence.map(|e| e.of_mean)), (Outcome::Failed, Some(true)));
+        assert_eq!((outcome, evidence.map(|e| e.of_mean)), (BudgetOutcome::Failed, Some(true)));
     }
 
     #[test]
     fn without_an_interval_nothing_is_known() {
         let too_few = Some(Difference { share: 0.5, interval: None });
-        assert_eq!(weighed(too_few, too_few).0, Outcome::Unknown);
-        assert_eq!(weighed(None, None), (Outcome::Unknown, None));
+        assert_eq!(weighed(too_few, too_few).0, BudgetOutcome::Unknown);
+        assert_eq!(weighed(None, None), (BudgetOutcome::Unknown, None));
     }
 }

@@ -4,7 +4,7 @@
 use mysql::prelude::Queryable;
 use tare_words::error_number::{NO_SCHEMA, NO_TABLE};
 
-use crate::server::target::Target;
+use crate::server::target::ServerTarget;
 
 /// The named lock that `tare govern` holds.
 const LOCK: &str = "tare_govern";
@@ -49,7 +49,7 @@ pub enum Obstacle {
 }
 
 /// Refuses a server that `tare govern` is connected to.
-pub(super) fn refuse_beside(target: &Target, connection: &mut mysql::Conn) -> Result<(), Obstacle> {
+pub(super) fn refuse_beside(target: &ServerTarget, connection: &mut mysql::Conn) -> Result<(), Obstacle> {
     let holder: Option<Option<u64>> =
         connection.exec_first("SELECT IS_USED_LOCK(?)", (LOCK,)).map_err(|e| target.refused(e))?;
     match holder.flatten() {
@@ -59,7 +59,7 @@ pub(super) fn refuse_beside(target: &Target, connection: &mut mysql::Conn) -> Re
 }
 
 /// Refuses a server with tare that keeps a budget.
-pub(super) fn refuse_within(target: &Target, connection: &mut mysql::Conn) -> Result<(), Obstacle> {
+pub(super) fn refuse_within(target: &ServerTarget, connection: &mut mysql::Conn) -> Result<(), Obstacle> {
     let rows: Vec<(String, String)> = match connection.query(BUDGETS) {
         Err(mysql::Error::MySqlError(error)) if ABSENT.contains(&error.code) => return Ok(()),
         other => other.map_err(|e| target.refused(e))?,

@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::process;
 use crate::process::interrupt::Interrupt;
 use crate::server::guest::{self, Guest};
-use crate::server::target::{Tally, Target};
+use crate::server::target::{ServerTarget, StatementCounter};
 use crate::statistics::signed_rank::centre;
 use crate::statistics::{self, Estimate};
 use crate::{Error, Result};
@@ -45,7 +45,7 @@ pub const AGAIN: &str = "again";
 
 /// A setting: statements that switch the server to it from any state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct WeighedSetting {
     /// Its name.
     pub name: String,
     /// The statements.
@@ -58,7 +58,7 @@ pub struct Weighing<'a> {
     /// The server's process, on this machine; `None`: the one that listens there.
     pub pid: Option<u32>,
     /// Two or more; the others are compared with the first one.
-    pub settings: &'a [Setting],
+    pub settings: &'a [WeighedSetting],
     /// Total duration.
     pub time: Duration,
     /// Duration of each setting in a round.
@@ -85,7 +85,7 @@ impl Weighing<'_> {
 /// A server that nobody else weighs, in its original state.
 #[derive(Debug)]
 pub struct Subject {
-    target: Target,
+    target: ServerTarget,
     folder: PathBuf,
     /// The connection that holds the lock.
     connection: mysql::Conn,
@@ -129,7 +129,7 @@ impl Subject {
     ///
     /// # Errors
     /// When the server refuses, is being weighed, or has a governor.
-    pub fn new(target: &Target, folder: &Path) -> std::result::Result<Subject, Obstacle> {
+    pub fn new(target: &ServerTarget, folder: &Path) -> std::result::Result<Subject, Obstacle> {
         let mut connection = target.connect()?;
         let locked: Option<Option<u8>> =
             connection.exec_first("SELECT GET_LOCK(?, 0)", (LOCK,)).map_err(|e| target.refused(e))?;
@@ -154,14 +154,14 @@ impl Subject {
     /// When the server refuses, or the user interrupts.
     #[allow(clippy::cast_precision_loss)] // far below 2^53
     pub fn rate(&self, interrupt: &Interrupt) -> Result<f64> {
-        let mut tally = Tally::of(&self.target)?;
+        let mut tally = StatementCounter::of(&self.target)?;
         let begun = Instant::now();
         interrupt.sleep(SAMPLE)?;
         Ok(tally.since()? as f64 / begun.elapsed().as_secs_f64())
     }
 
     /// Returns the variables set by settings of which each session has its own copy, taken when it connects.
-    pub fn copied(&mut self, settings: &[Setting]) -> Vec<String> {
+    pub fn copied(&mut self, settings: &[WeighedSetting]) -> Vec<String> {
         let statements = settings.iter().flat_map(|setting| &setting.statements);
         let mut names: Vec<&str> = statements.flat_map(|statement| guest::assigned(statement)).collect();
         names.sort_unstable();
@@ -182,9 +182,9 @@ impl Subject {
         let pid = weighing.pid.or(guest.pid).ok_or_else(|| Error::Elsewhere(target.name()))?;
         let version: Option<String> =
             connection.query_first("SELECT VERSION()").map_err(|e| target.refused(e))?;
-        let tally = Tally::of(&target)?;
+        let tally = StatementCounter::of(&target)?;
         let mut scale =
-            Scale { weighing, target: &target, pid, connection, tally, switching: Duration::ZERO };
+            WeighingRun { weighing, target: &target, pid, connection, tally, switching: Duration::ZERO };
         let rounds = scale.rounds(interrupt);
         let switching = scale.switching;
         guest.leave()?;
@@ -195,31 +195,31 @@ impl Subject {
 
 /// CPU time in seconds and statements of a setting's window.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct WindowUsage {
     cpu: f64,
     statements: u64,
 }
 
-struct Scale<'a> {
+struct WeighingRun<'a> {
     weighing: &'a Weighing<'a>,
-    target: &'a Target,
+    target: &'a ServerTarget,
     pid: u32,
     connection: mysql::Conn,
-    tally: Tally,
+    tally: StatementCounter,
     switching: Duration,
 }
 
-impl Scale<'_> {
+impl WeighingRun<'_> {
     /// Runs rounds until the time is over; returns the windows of each setting, the first setting's
     /// repetition last.
-    fn rounds(&mut self, interrupt: &Interrupt) -> Result<Vec<Vec<Seen>>> {
+    fn rounds(&mut self, interrupt: &Interrupt) -> Result<Vec<Vec<WindowUsage>>> {
         let ends = Instant::now() + self.weighing.time;
         let settings = self.weighing.settings.len();
         let mut order: Vec<usize> = (0..=settings).collect();
         let (mut random, mut rounds) = (fastrand::Rng::new(), vec![]);
         while Instant::now() < ends {
             random.shuffle(&mut order);
-            let mut round = vec![Seen::default(); order.len()];
+            let mut round = vec![WindowUsage::default(); order.len()];
             for &place in &order {
                 round[place] = self.window(place % settings, interrupt)?;
             }
@@ -228,7 +228,7 @@ impl Scale<'_> {
         Ok(rounds)
     }
 
-    fn window(&mut self, setting: usize, interrupt: &Interrupt) -> Result<Seen> {
+    fn window(&mut self, setting: usize, interrupt: &Interrupt) -> Result<WindowUsage> {
         let begun = Instant::now();
         for statement in &self.weighing.settings[setting].statements {
             self.connection.query_drop(statement).map_err(|e| self.target.refused(e))?;
@@ -239,22 +239,22 @@ impl Scale<'_> {
         let before = process::cpu_time(self.pid)?;
         interrupt.sleep(self.weighing.window)?;
         let cpu = process::cpu_time(self.pid)?.saturating_sub(before).as_secs_f64();
-        Ok(Seen { cpu, statements: self.tally.since()? })
+        Ok(WindowUsage { cpu, statements: self.tally.since()? })
     }
 }
 
 /// The data of all rounds.
 struct Rounds {
-    of: Vec<Vec<Seen>>,
+    of: Vec<Vec<WindowUsage>>,
     switching: Duration,
     version: String,
 }
 
 impl Rounds {
     #[allow(clippy::cast_precision_loss)] // far below 2^53
-    fn weights(self, weighing: &Weighing<'_>, target: &Target) -> Result<Weights> {
+    fn weights(self, weighing: &Weighing<'_>, target: &ServerTarget) -> Result<Weights> {
         let all = self.of.len();
-        let whole: Vec<Vec<Seen>> = self
+        let whole: Vec<Vec<WindowUsage>> = self
             .of
             .into_iter()
             .filter(|round| round.iter().all(|seen| seen.statements > 0 && seen.cpu > 0.0))
@@ -285,8 +285,8 @@ impl Rounds {
 }
 
 /// Computes the cost of a setting.
-fn weight(rounds: &[Vec<Seen>], place: usize, name: String) -> Weight {
-    let of_batch = |figure: fn(&[Vec<Seen>], usize) -> f64| {
+fn weight(rounds: &[Vec<WindowUsage>], place: usize, name: String) -> Weight {
+    let of_batch = |figure: fn(&[Vec<WindowUsage>], usize) -> f64| {
         let size = rounds.len() / BATCHES;
         // The remainder belongs to the last batch.
         let batch =
@@ -299,7 +299,7 @@ fn weight(rounds: &[Vec<Seen>], place: usize, name: String) -> Weight {
 
 /// Returns the CPU time per statement over all rounds, in seconds.
 #[allow(clippy::cast_precision_loss)] // far below 2^53
-fn taken(rounds: &[Vec<Seen>], place: usize) -> f64 {
+fn taken(rounds: &[Vec<WindowUsage>], place: usize) -> f64 {
     let cpu: f64 = rounds.iter().map(|round| round[place].cpu).sum();
     let statements: u64 = rounds.iter().map(|round| round[place].statements).sum();
     cpu / statements as f64
@@ -307,14 +307,14 @@ fn taken(rounds: &[Vec<Seen>], place: usize) -> f64 {
 
 /// Returns the logarithm of the usual ratio to the first setting.
 #[allow(clippy::cast_precision_loss)] // far below 2^53
-fn usual(rounds: &[Vec<Seen>], place: usize) -> f64 {
-    let each = |seen: &Seen| seen.cpu / seen.statements as f64;
+fn usual(rounds: &[Vec<WindowUsage>], place: usize) -> f64 {
+    let each = |seen: &WindowUsage| seen.cpu / seen.statements as f64;
     let ratios: Vec<f64> = rounds.iter().map(|round| (each(&round[place]) / each(&round[0])).ln()).collect();
     centre(&ratios)
 }
 
 /// Returns the logarithm of the ratio of the means.
-fn mean(rounds: &[Vec<Seen>], place: usize) -> f64 {
+fn mean(rounds: &[Vec<WindowUsage>], place: usize) -> f64 {
     (taken(rounds, place) / taken(rounds, 0)).ln()
 }
 
@@ -324,7 +324,7 @@ mod tests {
 
     /// Makes rounds in which a statement of the second setting costs `more` than one of the first, on a
     /// machine with varying speed.
-    fn rounds(n: usize, more: f64) -> Vec<Vec<Seen>> {
+    fn rounds(n: usize, more: f64) -> Vec<Vec<WindowUsage>> {
         let mut random = fastrand::Rng::with_seed(7);
         let mut speed = 1.0;
         (0..n)
@@ -333,7 +333,7 @@ mod tests {
                 let mut seen = |factor: f64| {
                     let statements = random.u64(200..400);
                     let noise = 1.0 + (random.f64() - 0.5) * 0.1;
-                    Seen { cpu: statements as f64 * 1e-5 * speed * factor * noise, statements }
+                    WindowUsage { cpu: statements as f64 * 1e-5 * speed * factor * noise, statements }
                 };
                 vec![seen(1.0), seen(1.0 + more), seen(1.0)]
             })

@@ -11,7 +11,7 @@ use crate::abi::Series;
 use crate::abi::types::{DigestStorage, MdlKey, ServerTableShare};
 use crate::host::{address, charset, diagnostics, digest, handler, metadata, names, share, transaction};
 
-static SHARES: share::Reader = share::Reader::new();
+static SHARES: share::ShareReader = share::ShareReader::new();
 
 /// Selects the series whose layouts are read. Must run before the first slot is called.
 pub(crate) fn select(series: Series) {
@@ -77,7 +77,9 @@ pub(super) fn digest_tokens<'a>(storage: *const DigestStorage) -> Option<DigestT
     Some(DigestTokens { bytes: tokens.bytes, charset: tokens.charset, cut: tokens.full, hash: digest::hash })
 }
 
-/// Marks a table so that its changes stay out of the binary log; see [`share::Reader::keep_from_binary_log`].
+/// Marks a table so that its changes stay out of the binary log.
+///
+/// See [`share::ShareReader::keep_from_binary_log`].
 pub(super) fn keep_from_binary_log(share: *mut ServerTableShare) {
     // SAFETY: the server passes a share it has filled. Other sessions may see it by now; they only read it.
     let _where_the_layout_is_sure = unsafe { SHARES.keep_from_binary_log(share) };

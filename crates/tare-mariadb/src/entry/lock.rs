@@ -63,7 +63,7 @@ pub(crate) const PRLOCK_READERS: usize = offset_of!(Prlock, active_readers);
 pub(crate) const PRLOCK_WRITER: usize = offset_of!(Prlock, active_writer);
 
 /// A way to take a lock.
-trait Way {
+trait LockOperation {
     type Lock;
     type Instance;
     const KIND: Kind;
@@ -106,7 +106,7 @@ fn note(reads: bool, synch: SynchRef, thread: ThreadRef) {
 ///
 /// The lock is one of the server's, initialised, and stays valid during the call.
 #[inline(always)]
-unsafe fn lock<W: Way>(
+unsafe fn lock<W: LockOperation>(
     that: *mut Instrumented<W::Lock, W::Instance>,
     file: *const c_char,
     line: c_uint,
@@ -133,7 +133,7 @@ unsafe fn lock<W: Way>(
 /// See [`lock`].
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn lock_tried<W: Way>(
+unsafe extern "C" fn lock_tried<W: LockOperation>(
     that: *mut Instrumented<W::Lock, W::Instance>,
     file: *const c_char,
     line: c_uint,
@@ -150,7 +150,7 @@ unsafe extern "C" fn lock_tried<W: Way>(
 ///
 /// See [`lock`].
 #[inline(never)]
-unsafe extern "C" fn lock_further<W: Way>(
+unsafe extern "C" fn lock_further<W: LockOperation>(
     that: *mut Instrumented<W::Lock, W::Instance>,
     file: *const c_char,
     line: c_uint,
@@ -199,7 +199,7 @@ fn is_sampled<I>(kind: Kind, instance: *mut I) -> bool {
 ///
 /// See [`lock_recorded`].
 #[inline(always)]
-unsafe fn lock_unusual_way<W: Way>(
+unsafe fn lock_unusual_way<W: LockOperation>(
     that: *mut c_void,
     source: Source,
     way: u32,
@@ -238,7 +238,7 @@ unsafe extern "C" fn lock_recorded<const READS: bool>(
 ///
 /// # Safety
 ///
-/// See [`lock`]; `instance`, `way` and `take_free` are those of the lock and of one [`Way`].
+/// See [`lock`]; `instance`, `way` and `take_free` are those of the lock and of one [`LockOperation`].
 #[inline(always)]
 unsafe extern "C" fn try_first<const READS: bool>(
     that: *mut c_void,
@@ -365,7 +365,7 @@ fn taking(place: u32, if_free: bool) -> TakeLock<c_void> {
 }
 
 #[inline(always)]
-fn take_as<W: Way>(if_free: bool) -> TakeLock<c_void> {
+fn take_as<W: LockOperation>(if_free: bool) -> TakeLock<c_void> {
     if if_free { take_free::<W> } else { take::<W> }
 }
 
@@ -373,8 +373,8 @@ fn take_as<W: Way>(if_free: bool) -> TakeLock<c_void> {
 ///
 /// # Safety
 ///
-/// See [`Way::take`].
-unsafe extern "C" fn take<W: Way>(lock: *mut c_void) -> c_int {
+/// See [`LockOperation::take`].
+unsafe extern "C" fn take<W: LockOperation>(lock: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { W::take(lock.cast()) }
 }
@@ -383,8 +383,8 @@ unsafe extern "C" fn take<W: Way>(lock: *mut c_void) -> c_int {
 ///
 /// # Safety
 ///
-/// See [`Way::take`].
-unsafe extern "C" fn take_free<W: Way>(lock: *mut c_void) -> c_int {
+/// See [`LockOperation::take`].
+unsafe extern "C" fn take_free<W: LockOperation>(lock: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { W::take_free()(lock.cast()) }
 }
@@ -392,7 +392,7 @@ unsafe extern "C" fn take_free<W: Way>(lock: *mut c_void) -> c_int {
 /// A mutex; with `TRY` it is only tried.
 struct TakeMutex<const TRY: bool>;
 
-impl<const TRY: bool> Way for TakeMutex<TRY> {
+impl<const TRY: bool> LockOperation for TakeMutex<TRY> {
     type Lock = libc::pthread_mutex_t;
     type Instance = Mutex;
     const KIND: Kind = Kind::Mutex;
@@ -419,10 +419,10 @@ struct TakeRwlock<const WRITE: bool>;
 /// An rwlock of the server's own.
 struct TakePrlockTo<const WRITE: bool>;
 
-/// Implements [`Way`] for an rwlock.
+/// Implements [`LockOperation`] for an rwlock.
 macro_rules! rwlock_way {
     ($way:ident, $place:expr, $lock:ty, $free:expr, $take:expr) => {
-        impl<const WRITE: bool> Way for $way<WRITE> {
+        impl<const WRITE: bool> LockOperation for $way<WRITE> {
             type Lock = $lock;
             type Instance = Rwlock;
             const KIND: Kind = Kind::Rwlock;
@@ -459,7 +459,7 @@ rwlock_way!(TakePrlockTo, 4, Prlock, if WRITE { write_free } else { read_free },
 ///
 /// # Safety
 ///
-/// See [`Way::take`].
+/// See [`LockOperation::take`].
 unsafe extern "C" fn read_free(lock: *mut Prlock) -> c_int {
     // SAFETY: the caller's promise; the holder of the mutex may change the readers.
     unsafe {
@@ -477,7 +477,7 @@ unsafe extern "C" fn read_free(lock: *mut Prlock) -> c_int {
 ///
 /// # Safety
 ///
-/// See [`Way::take`].
+/// See [`LockOperation::take`].
 unsafe extern "C" fn write_free(lock: *mut Prlock) -> c_int {
     // SAFETY: the caller's promise; the holder of the mutex while there are no readers is the writer.
     unsafe {

@@ -51,7 +51,7 @@ extern "C" fn nothing() -> *mut c_void {
 }
 
 /// A function table in one of the layouts.
-pub(super) trait Table: 'static {
+pub(super) trait RoutedTable: 'static {
     /// Returns the slots that are routed.
     fn routes(&'static mut self) -> Vec<SlotRoute>;
 }
@@ -62,7 +62,7 @@ macro_rules! routes {
     };
     ($($layout:ident),*: $slots:tt) => {$(routes!(@$layout $slots);)*};
     (@$layout:ident {$($slot:ident, $kind:ident => {$($state:ident: $function:path),*};)*}) => {
-        impl Table for $layout::Vtable {
+        impl RoutedTable for $layout::Vtable {
             fn routes(&'static mut self) -> Vec<SlotRoute> {
                 vec![$({
                     let as_it_is = self.$slot as *mut c_void;
@@ -128,7 +128,7 @@ struct OnLines<T>(T);
 
 /// Leaks a function table whose slots [`decide`] routes from now on. Every target is correct at any time,
 /// whenever it is called. Call it once.
-pub(super) fn keep<T: Table>(table: T) -> *const c_void {
+pub(super) fn keep<T: RoutedTable>(table: T) -> *const c_void {
     let table = std::ptr::from_mut(&mut Box::leak(Box::new(OnLines(table))).0);
     // SAFETY: the table is never freed, and this is the only reference to it.
     let routes = ROUTES.get_or_init(|| unsafe { &mut *table }.routes());

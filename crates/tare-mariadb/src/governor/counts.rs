@@ -15,7 +15,7 @@ const WRITTEN: [&str; 3] = ["Handler_write", "Handler_update", "Handler_delete"]
 
 /// The counts since the server's start, or since a table was reset.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Counts {
+pub(super) struct EngineCounts {
     /// The events by instrument; instruments without events are missing.
     events: BTreeMap<&'static str, u64>,
     /// The statements of clients; `None` if the host does not report them.
@@ -28,20 +28,20 @@ pub(super) struct Counts {
     connected: u64,
 }
 
-impl Counts {
+impl EngineCounts {
     /// Reads the counts. Takes no locks other than the engine's own.
-    pub(super) fn read(engine: &Engine) -> Counts {
+    pub(super) fn read(engine: &Engine) -> EngineCounts {
         let mut events = BTreeMap::new();
         for (name, count) in engine.event_counts() {
             *events.entry(name).or_default() += count;
         }
         let connected = engine.connections(Grouping::Host).iter().map(|row| row.total).sum();
         let [questions, calls, written] = sums(engine, [&[QUESTIONS], &handler::BEGINNINGS, &WRITTEN]);
-        Counts { events, questions, calls, written, connected }
+        EngineCounts { events, questions, calls, written, connected }
     }
 
     /// Returns the events by instrument since an earlier reading.
-    pub(super) fn since(&self, before: &Counts) -> BTreeMap<String, f64> {
+    pub(super) fn since(&self, before: &EngineCounts) -> BTreeMap<String, f64> {
         let since = |(name, now): (&&str, &u64)| {
             let events = counted_since(*now, before.events.get(*name).copied());
             ((*name).to_owned(), events)
@@ -50,14 +50,14 @@ impl Counts {
     }
 
     /// Returns the connections made since an earlier reading.
-    pub(super) fn connected_since(&self, before: &Counts) -> f64 {
+    pub(super) fn connected_since(&self, before: &EngineCounts) -> f64 {
         counted_since(self.connected, Some(before.connected))
     }
 
     /// Returns what sessions did since an earlier reading; nothing if their counters were reset. A writing
     /// statement is assumed to write one row.
     #[allow(clippy::cast_precision_loss)] // prices are rough
-    pub(super) fn done_since(&self, before: &Counts) -> Done {
+    pub(super) fn done_since(&self, before: &EngineCounts) -> Done {
         let since = |now: Option<u64>, before: Option<u64>| now?.checked_sub(before?).map(|done| done as f64);
         let (written, statements) = (since(self.written, before.written), self.questions_since(before));
         let writes = written.zip(statements).map(|(rows, statements)| rows.min(statements));
@@ -65,7 +65,7 @@ impl Counts {
     }
 
     /// Returns the statements since an earlier reading; `None` if they are not reported.
-    pub(super) fn questions_since(&self, before: &Counts) -> Option<f64> {
+    pub(super) fn questions_since(&self, before: &EngineCounts) -> Option<f64> {
         Some(counted_since(self.questions?, Some(before.questions?)))
     }
 }

@@ -11,7 +11,7 @@ use tare_engine::snapshot::{ClassId, EventType, Kind as InstrumentKind, Properti
 use tare_engine::{Recording, Registration, SampleRate, ThreadRef};
 use tare_rig::{IDLE, MUTEX, Rig, STAGE, STATEMENT, small};
 
-use super::watch::{Budgets, SampleStart, Seen, Watch};
+use super::watch::{Budgets, GovernorWatch, SampleFindings, SampleStart};
 
 /// Returns the same prices for all kinds, high enough that a test needs few events.
 fn prices() -> Prices {
@@ -30,7 +30,7 @@ fn prices() -> Prices {
 /// A governor that samples every five seconds, with the same CPU time used in each interval.
 struct Scenario {
     rig: Rig,
-    watch: Watch,
+    watch: GovernorWatch,
     at: SampleStart,
     questions: u64,
     budgets: Budgets,
@@ -47,7 +47,7 @@ impl Scenario {
         rig.set_thread_account(thread, b"a", b"h");
         rig.begin_session(thread, thread.thread_id());
         let budgets = Budgets { all: Budget::read(budget), p95: None, is_strict: false };
-        let watch = Watch::new(prices(), |_| None, Duration::ZERO);
+        let watch = GovernorWatch::new(prices(), |_| None, Duration::ZERO);
         let mut course = Scenario { rig, watch, at: SampleStart::default(), questions: 0, budgets };
         course.set_all(Recording::Lean);
         course.ask(0);
@@ -76,13 +76,13 @@ impl Scenario {
         self.ask(statements);
     }
 
-    fn look(&mut self) -> Seen {
+    fn look(&mut self) -> SampleFindings {
         self.at.now += EVERY;
         self.at.cpu += USED;
         self.watch.look(&self.rig, self.at, self.budgets)
     }
 
-    fn step(&mut self, mutexes: usize, stages: usize, statements: u64) -> Seen {
+    fn step(&mut self, mutexes: usize, stages: usize, statements: u64) -> SampleFindings {
         self.load(mutexes, stages, statements);
         self.look()
     }
@@ -108,7 +108,7 @@ impl Scenario {
         self.rig.instruments().into_iter().find(|it| it.name == name).unwrap().id
     }
 
-    fn share(&self, seen: &Seen) -> f64 {
+    fn share(&self, seen: &SampleFindings) -> f64 {
         seen.account.share().ns / self.budgets.all.unwrap().share()
     }
 }
@@ -193,7 +193,7 @@ fn what_somebody_sets_between_a_look_and_its_moves_is_not_overwritten_nor_put_ba
 }
 
 /// Samples a thousand statements a second, of which `stages` had stages; the engine samples every statement.
-fn sampled(budget: &str, stages: usize) -> (Scenario, Seen) {
+fn sampled(budget: &str, stages: usize) -> (Scenario, SampleFindings) {
     let mut course = Scenario::new(budget);
     course.set_all(Recording::Sampled);
     // The metadata locks are not part of the test; there would be one per statement.
@@ -397,7 +397,7 @@ fn nothing_is_decided_about_an_idle_server() {
 fn a_first_look_without_a_budget_is_as_long_as_the_server_is_up_not_its_machine() {
     let mut course = Scenario::new("1%");
     let start = Duration::from_secs(86_400);
-    course.watch = Watch::new(prices(), |_| None, start);
+    course.watch = GovernorWatch::new(prices(), |_| None, start);
     course.budgets = Budgets::default();
     course.at = SampleStart { now: start, cpu: Duration::ZERO };
     assert_eq!(course.watch.last(), None, "no sample yet");
@@ -426,26 +426,26 @@ thread_local! {
 }
 
 /// Two connections: one has stages, the other waits. Each sample sees the CPU time they have used.
-struct Pair {
+struct ConnectionPair {
     course: Scenario,
     threads: [ThreadRef; 2],
 }
 
-impl Pair {
-    fn new(p95: &str) -> Pair {
+impl ConnectionPair {
+    fn new(p95: &str) -> ConnectionPair {
         let mut course = Scenario::new("100%");
         course.budgets = Budgets { all: None, p95: Budget::read(p95), is_strict: false };
         let clock = |os_id: u64| THREADS_USED.with_borrow(|used| used.get(&os_id).copied());
-        course.watch = Watch::new(prices(), clock, Duration::ZERO);
+        course.watch = GovernorWatch::new(prices(), clock, Duration::ZERO);
         let threads = [course.rig.thread(), course.rig.thread()];
         threads.iter().zip(1..).for_each(|(thread, os_id)| course.rig.set_thread_os_id(thread, os_id));
         THREADS_USED.set([(1, Duration::ZERO), (2, Duration::ZERO)].into());
         course.watch.begin(&course.rig, course.at, course.budgets);
-        Pair { course, threads }
+        ConnectionPair { course, threads }
     }
 
     /// Produces 3,000 stages in `ms` milliseconds of one connection, and 60 milliseconds of the other.
-    fn step(&mut self, ms: u64) -> Seen {
+    fn step(&mut self, ms: u64) -> SampleFindings {
         let rig = self.course.rig;
         rig.on(self.threads[0], || {
             for _ in 0..3000 {
@@ -463,7 +463,7 @@ impl Pair {
 
 #[test]
 fn one_connection_that_is_slowed_by_more_than_its_budget_is_relieved() {
-    let mut pair = Pair::new("5%");
+    let mut pair = ConnectionPair::new("5%");
     let seen = pair.step(10);
     // The events cost 3,000 times 500 ns in 10 ms of 70.
     let slowed = seen.slowed.unwrap();
@@ -479,7 +479,7 @@ fn one_connection_that_is_slowed_by_more_than_its_budget_is_relieved() {
 
 #[test]
 fn a_twentieth_of_the_time_is_beyond_and_threads_that_cannot_be_told_apart_are_not_asked() {
-    let mut pair = Pair::new("5%");
+    let mut pair = ConnectionPair::new("5%");
     let seen = pair.step(3);
     assert!(seen.slowed.unwrap().share < 0.001 && seen.moves.is_empty(), "{seen:?}");
     // A thread of a pool serves both.

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tare_budget::board::Switched;
-use tare_budget::{Family, Held, Kind, Level, Move, Switch, is_beginning, is_uncounted, may_sleep};
+use tare_budget::{Held, HistoryFamily, Kind, Level, Move, Switch, is_beginning, is_uncounted, may_sleep};
 use tare_engine::snapshot::{ClassId, Consumer, Instrument};
 use tare_engine::{Engine, LevelMove, Recording};
 
 /// The instruments that can be moved, and those that were moved.
 #[derive(Debug, Default)]
-pub(super) struct Hand {
+pub(super) struct MovedInstruments {
     /// The instruments that have had events. Nothing is decided about the others, except those that cost
     /// without events.
     seen: BTreeSet<String>,
@@ -36,7 +36,7 @@ pub(super) struct ServerSwitches {
     instruments: Vec<Instrument>,
 }
 
-impl Hand {
+impl MovedInstruments {
     /// Returns the switches of the instruments that have had events so far, and of the kinds.
     pub(super) fn board(&mut self, engine: &Engine, events: &BTreeMap<String, f64>) -> ServerSwitches {
         self.seen
@@ -100,7 +100,7 @@ impl Hand {
 
     /// Moves levels and returns the moves that were made; what a person has set since stays.
     pub(super) fn apply(&mut self, engine: &Engine, board: &ServerSwitches, moves: Vec<Move>) -> Vec<Move> {
-        let orders_of = |it: &Move| -> Vec<Order> {
+        let orders_of = |it: &Move| -> Vec<EngineOrder> {
             let Some(switch) = board.switches.iter().find(|switch| switch.name == it.switch) else {
                 return vec![];
             };
@@ -109,13 +109,13 @@ impl Hand {
                 _ => self.order(board, switch, it.to).into_iter().collect(),
             }
         };
-        let wanted: Vec<Vec<Order>> = moves.iter().map(orders_of).collect();
+        let wanted: Vec<Vec<EngineOrder>> = moves.iter().map(orders_of).collect();
         let orders: Vec<LevelMove> = wanted.iter().flatten().map(|order| order.level).collect();
         let done: BTreeSet<ClassId> = engine.move_levels(&orders).into_iter().collect();
         let mut made = vec![];
         for (it, orders) in moves.into_iter().zip(wanted) {
-            let is_done = |order: &&Order| done.contains(&order.level.id);
-            let orders: Vec<&Order> = orders.iter().filter(is_done).collect();
+            let is_done = |order: &&EngineOrder| done.contains(&order.level.id);
+            let orders: Vec<&EngineOrder> = orders.iter().filter(is_done).collect();
             if orders.is_empty() {
                 continue;
             }
@@ -126,23 +126,29 @@ impl Hand {
     }
 
     /// Returns the order that moves an instrument to a level.
-    fn order(&self, board: &ServerSwitches, switch: &Switch, to: Level) -> Option<Order> {
+    fn order(&self, board: &ServerSwitches, switch: &Switch, to: Level) -> Option<EngineOrder> {
         let instrument = board.instruments.iter().find(|it| it.name == switch.name)?;
         let base = self.base(instrument);
         let is_highest = switch.levels.last() == Some(&to);
-        Some(Order::new(instrument, if is_highest { base } else { recording(to) }, base, false))
+        Some(EngineOrder::new(instrument, if is_highest { base } else { recording(to) }, base, false))
     }
 
     /// Returns the orders that switch off what is on in a kind and not held, or restore what was switched off
     /// that way, except instruments with a move of their own.
-    fn orders_of_rest(&self, board: &ServerSwitches, kind: Kind, sleeps: bool, moves: &[Move]) -> Vec<Order> {
+    fn orders_of_rest(
+        &self,
+        board: &ServerSwitches,
+        kind: Kind,
+        sleeps: bool,
+        moves: &[Move],
+    ) -> Vec<EngineOrder> {
         let others =
             of_kind(&board.instruments, kind).filter(|it| moves.iter().all(|of| of.switch != it.name));
         let orders = others.filter_map(|it| {
             let base = self.base(it);
             match sleeps {
-                true => (it.enabled && !it.held).then(|| Order::new(it, None, base, true)),
-                false => self.sleeps(it).then(|| Order::new(it, base, base, false)),
+                true => (it.enabled && !it.held).then(|| EngineOrder::new(it, None, base, true)),
+                false => self.sleeps(it).then(|| EngineOrder::new(it, base, base, false)),
             }
         });
         orders.collect()
@@ -155,7 +161,7 @@ impl Hand {
     }
 
     /// Records an executed order.
-    fn note(&mut self, Order { level: LevelMove { id, changes, level }, base, sleeps }: &Order) {
+    fn note(&mut self, EngineOrder { level: LevelMove { id, changes, level }, base, sleeps }: &EngineOrder) {
         if level == base {
             self.moved.remove(id);
         } else {
@@ -173,16 +179,16 @@ impl Hand {
 }
 
 /// An order to the engine, with what to remember after it.
-struct Order {
+struct EngineOrder {
     level: LevelMove,
     /// The level before the instrument was moved; `None` if it was off.
     base: Option<Recording>,
     sleeps: bool,
 }
 
-impl Order {
-    fn new(of: &Instrument, level: Option<Recording>, base: Option<Recording>, sleeps: bool) -> Order {
-        Order { level: LevelMove { id: of.id, changes: of.changes, level }, base, sleeps }
+impl EngineOrder {
+    fn new(of: &Instrument, level: Option<Recording>, base: Option<Recording>, sleeps: bool) -> EngineOrder {
+        EngineOrder { level: LevelMove { id: of.id, changes: of.changes, level }, base, sleeps }
     }
 }
 
@@ -201,12 +207,12 @@ fn is_reference(name: &str) -> bool {
 }
 
 /// Returns the highest level of a family's events that the consumers allow.
-fn most(engine: &Engine, family: Family) -> Level {
+fn most(engine: &Engine, family: HistoryFamily) -> Level {
     let current = match family {
-        Family::Statements => Consumer::EventsStatementsCurrent,
-        Family::Transactions => Consumer::EventsTransactionsCurrent,
-        Family::Stages => Consumer::EventsStagesCurrent,
-        Family::Waits => Consumer::EventsWaitsCurrent,
+        HistoryFamily::Statements => Consumer::EventsStatementsCurrent,
+        HistoryFamily::Transactions => Consumer::EventsTransactionsCurrent,
+        HistoryFamily::Stages => Consumer::EventsStagesCurrent,
+        HistoryFamily::Waits => Consumer::EventsWaitsCurrent,
     };
     let is_recorded = engine.consumer(Consumer::ThreadInstrumentation) && engine.consumer(current);
     if is_recorded { Level::Exact } else { Level::Sums }

@@ -23,7 +23,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tare_budget::board::percent;
-use tare_budget::{Budget, Prices, Provider, Resampled};
+use tare_budget::{Budget, PricedProvider, Prices, Resampled};
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::{StatusRow, StatusValue, TableError};
 
@@ -33,7 +33,7 @@ use tare_host::options::Options;
 use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
 use tare_host::process::{ENGINE, guarded, spawn};
-use watch::{Budgets, SampleStart, Seen, Watch};
+use watch::{Budgets, GovernorWatch, SampleFindings, SampleStart};
 
 /// The shortest time between two samples taken by readers of the account.
 const LEAST: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ const BUDGET_STRICT: &str = "budget_strict";
 pub(crate) const CLOCKS: Clocks = Clocks { of_thread: clock::of_thread, own: clock::thread };
 
 /// The state of sampling. Locked before [`SHARED`] by whoever needs both; held for the duration of a sample.
-static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
+static WATCH: Mutex<Option<GovernorWatch>> = Mutex::new(None);
 /// What is shown and set; held only briefly.
 static SHARED: Mutex<GovernorState> = Mutex::new(GovernorState {
     budgets: Budgets { all: None, p95: None, is_strict: false },
@@ -75,7 +75,7 @@ struct GovernorState {
     ledger: Ledger,
     /// The number of samples taken.
     looks: u64,
-    last: Option<Seen>,
+    last: Option<SampleFindings>,
     /// Whether it was reported that a budget cannot be kept.
     is_over: bool,
 }
@@ -91,7 +91,7 @@ pub(crate) fn begin(options: &Options) {
         Ok(found) => found,
         Err(error) => return line(Severity::Warning, &format!("no prices, no account: {error}")),
     };
-    *lock(&WATCH) = Some(Watch::new(prices.clone(), clock::of_thread, clock::now()));
+    *lock(&WATCH) = Some(GovernorWatch::new(prices.clone(), clock::of_thread, clock::now()));
     {
         let mut shared = lock(&SHARED);
         shared.prices = Some((prices, origin));
@@ -110,7 +110,7 @@ fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError
         let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
         let prices = Prices::read(&text).map_err(|error| format!("{name}: {error}"))?;
         match prices.origin.provider {
-            Provider::Tare => Ok((prices, name.to_string())),
+            PricedProvider::Tare => Ok((prices, name.to_string())),
             _ => Err(format!(
                 "{name}: origin.provider is not \"tare\": these are costs of MariaDB's or MySQL's own events"
             )),
@@ -119,7 +119,7 @@ fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError
     let (prices, mut origin) = match named {
         Some(Ok(found)) => found,
         named => {
-            let shipped = Prices::shipped(Provider::Tare)?;
+            let shipped = Prices::shipped(PricedProvider::Tare)?;
             match named {
                 Some(Err(error)) => {
                     let text = format!("the option prices: {error}; the prices that ship are used instead");
@@ -248,7 +248,7 @@ fn moment() -> SampleStart {
 }
 
 /// Takes a sample and records its cost.
-fn timed<T>(watch: &mut Watch, look: impl FnOnce(&mut Watch, SampleStart) -> T) -> T {
+fn timed<T>(watch: &mut GovernorWatch, look: impl FnOnce(&mut GovernorWatch, SampleStart) -> T) -> T {
     let begin = clock::thread();
     let seen = look(watch, moment());
     watch.took(clock::thread().saturating_sub(begin));
@@ -282,7 +282,7 @@ impl GovernorState {
     }
 
     /// Stores what a sample saw.
-    fn show(&mut self, seen: Seen, budgets: Budgets) {
+    fn show(&mut self, seen: SampleFindings, budgets: Budgets) {
         self.looks += 1;
         let share = seen.account.share().ns;
         let time_us = wall_us();

@@ -5,9 +5,9 @@ use tare_budget::board::percent;
 use tare_budget::governor::Slowed;
 use tare_budget::{Budget, Cost, CostAccount, Level};
 use tare_host::options::BUDGET_WITH_LOCKS;
-use tare_tables::budget::{Between, PriceRow};
+use tare_tables::budget::{NumberWithInterval, PriceRow};
 
-use super::watch::{Budgets, Seen};
+use super::watch::{Budgets, SampleFindings};
 use super::{BUDGET, BUDGET_P95, BUDGET_STRICT, GovernorState};
 use crate::entry::synch;
 
@@ -29,7 +29,7 @@ pub(super) const STATUS: [&str; 10] = [
 pub(super) fn status(shared: &GovernorState) -> [String; STATUS.len()] {
     let origin = shared.prices.as_ref().map(|(_, origin)| origin.clone());
     let budget = |budget: Option<Budget>| budget.map_or("OFF".to_owned(), |it| it.to_string());
-    let of_last = |say: fn(&Seen) -> String, otherwise: &str| {
+    let of_last = |say: fn(&SampleFindings) -> String, otherwise: &str| {
         shared.last.as_ref().map_or_else(|| otherwise.to_owned(), say)
     };
     let Budgets { all, p95, is_strict } = shared.budgets;
@@ -54,7 +54,7 @@ pub(super) fn names(Budgets { all, p95, .. }: Budgets) -> String {
 }
 
 /// Returns whether a sample found all budgets kept; `None` if it could not tell.
-pub(super) fn is_kept(seen: &Seen, Budgets { all, p95, .. }: Budgets) -> Option<bool> {
+pub(super) fn is_kept(seen: &SampleFindings, Budgets { all, p95, .. }: Budgets) -> Option<bool> {
     let is_within = |share: f64, budget: Option<Budget>| budget.is_none_or(|it| share <= it.share());
     if !is_within(seen.account.share().ns, all) {
         return Some(false);
@@ -85,7 +85,7 @@ fn state(shared: &GovernorState) -> String {
 }
 
 /// Returns that a budget cannot be kept, and why.
-pub(super) fn over(seen: &Seen, Budgets { is_strict, .. }: Budgets) -> String {
+pub(super) fn over(seen: &SampleFindings, Budgets { is_strict, .. }: Budgets) -> String {
     let persons = match seen.by_persons {
         share if share > 0.0 => {
             format!(
@@ -110,7 +110,7 @@ pub(super) fn over(seen: &Seen, Budgets { is_strict, .. }: Budgets) -> String {
 }
 
 /// Returns what to add about connections, if anything.
-fn connections(seen: &Seen) -> String {
+fn connections(seen: &SampleFindings) -> String {
     let say = |it: Slowed| {
         format!(
             "; connections were slowed by {}, and are to be by {}",
@@ -122,7 +122,7 @@ fn connections(seen: &Seen) -> String {
 }
 
 /// Returns by how much connections are slowed.
-fn slowed(seen: &Seen) -> String {
+fn slowed(seen: &SampleFindings) -> String {
     match seen.slowed {
         Some(it) => format!("{} by the CPU time of connections, 95th percentile", percent(it.share)),
         None => "unknown: there is no budget_p95, or no connection to go by".to_owned(),
@@ -130,7 +130,7 @@ fn slowed(seen: &Seen) -> String {
 }
 
 /// Returns the machine's speed relative to the one that the prices are from.
-fn machine(seen: &Seen) -> String {
+fn machine(seen: &SampleFindings) -> String {
     match seen.account.machine {
         None => "unknown: the prices do not say how fast theirs was ([work])".to_owned(),
         Some(factor) => {
@@ -140,7 +140,7 @@ fn machine(seen: &Seen) -> String {
 }
 
 /// Returns the total cost with its range, and the governor's part of it.
-fn share(seen: &Seen) -> String {
+fn share(seen: &SampleFindings) -> String {
     let of = seen.account.share();
     format!(
         "{} ({} to {}) of the CPU time in the {:.1} s of the last sample; the governor takes {} of it",
@@ -159,9 +159,9 @@ fn left() -> String {
 }
 
 /// Returns what is given up, by kind and level, and the kinds that sleep.
-fn cut(seen: Option<&Seen>) -> String {
+fn cut(seen: Option<&SampleFindings>) -> String {
     let part = |((kind, level), count): (&(_, _), &usize)| format!("{count} {kind} to {level}");
-    let of_look = |seen: &Seen| {
+    let of_look = |seen: &SampleFindings| {
         let asleep = seen.asleep.iter().map(|kind| format!("{kind}, all others, to {}", Level::Off));
         seen.cut.iter().map(part).chain(asleep).collect()
     };
@@ -191,7 +191,7 @@ pub(super) fn prices(shared: &GovernorState) -> Vec<PriceRow> {
     std::iter::once(looking).chain(connections).chain(instruments(seen)).collect()
 }
 
-fn instruments(seen: &Seen) -> impl Iterator<Item = PriceRow> {
+fn instruments(seen: &SampleFindings) -> impl Iterator<Item = PriceRow> {
     seen.account.shares.iter().map(|it| PriceRow {
         name: it.entry.name.clone(),
         kind: Some(it.entry.kind.name()),
@@ -204,6 +204,6 @@ fn instruments(seen: &Seen) -> impl Iterator<Item = PriceRow> {
     })
 }
 
-fn between(cost: Cost) -> Between {
-    Between { value: cost.ns, low: cost.low, high: cost.high }
+fn between(cost: Cost) -> NumberWithInterval {
+    NumberWithInterval { value: cost.ns, low: cost.low, high: cost.high }
 }

@@ -8,15 +8,15 @@ use tare_budget::account::held_cost;
 use tare_budget::board::Switched;
 use tare_budget::governor::Slowed;
 use tare_budget::{
-    Budget, Connections, CostAccount, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Resampled,
-    Rules, SampleChance, Statements, Switch, Uncounted, Work, pace,
+    Budget, Connections, CostAccount, Decision, Governor, GovernorRules, GovernorSample, Held, Kind, Level,
+    Move, Prices, Resampled, SampleChance, StatementSumsRule, Switch, Uncounted, Work, pace,
 };
 use tare_engine::{Engine, SampleRate, SamplingState};
 
 use super::clock;
 use super::connections::{self, ThreadClock};
-use super::counts::Counts;
-use super::hand::Hand;
+use super::counts::EngineCounts;
+use super::hand::MovedInstruments;
 
 /// The CPU time in nanoseconds assumed for a statement if the number of statements is not reported; then all
 /// loads are alike.
@@ -51,11 +51,11 @@ impl Budgets {
         self.all.is_none() && self.p95.is_none()
     }
 
-    fn rules(self) -> Rules {
-        Rules {
+    fn rules(self) -> GovernorRules {
+        GovernorRules {
             budget: self.all.map_or(BEYOND_ALL, Budget::share),
             budget_p95: self.p95.map(Budget::share),
-            statements: if self.is_strict { Statements::ByWorth } else { Statements::Kept },
+            statements: if self.is_strict { StatementSumsRule::ByWorth } else { StatementSumsRule::Kept },
         }
     }
 
@@ -67,8 +67,8 @@ impl Budgets {
 
 /// The counts at one time.
 #[derive(Debug, Default)]
-struct Reading {
-    counts: Counts,
+struct CountsReading {
+    counts: EngineCounts,
     /// The connections; read only if there is a budget for them.
     connections: Connections,
     /// The statements that had begun, and how many of them were sampled.
@@ -78,10 +78,10 @@ struct Reading {
 }
 
 /// The governor of an engine, with its memory. Its first interval begins at the server's start.
-pub(super) struct Watch {
+pub(super) struct GovernorWatch {
     governor: Governor,
-    hand: Hand,
-    before: Reading,
+    hand: MovedInstruments,
+    before: CountsReading,
     /// Whether `before` was read; otherwise it is the server's start.
     has_read: bool,
     clock: ThreadClock,
@@ -94,7 +94,7 @@ pub(super) struct Watch {
 
 /// The governor's findings in one sample, and the changes it made.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct SampleFindings {
     pub(super) account: CostAccount,
     pub(super) moves: Vec<Move>,
     /// The change of the sample rate.
@@ -117,16 +117,16 @@ pub(super) struct Seen {
     pub(super) elapsed: Duration,
 }
 
-impl Watch {
+impl GovernorWatch {
     /// Creates the governor. `start` is when the server started, by the monotonic clock: the first interval
     /// begins there.
-    pub(super) fn new(prices: Prices, clock: ThreadClock, start: Duration) -> Watch {
+    pub(super) fn new(prices: Prices, clock: ThreadClock, start: Duration) -> GovernorWatch {
         let governor = Governor::new(Budgets::default().rules(), prices);
         let at = SampleStart { now: start, cpu: Duration::ZERO };
-        let before = Reading { at, ..Reading::default() };
-        Watch {
+        let before = CountsReading { at, ..CountsReading::default() };
+        GovernorWatch {
             governor,
-            hand: Hand::default(),
+            hand: MovedInstruments::default(),
             before,
             has_read: false,
             clock,
@@ -158,11 +158,11 @@ impl Watch {
         self.has_read = true;
     }
 
-    fn read(&self, engine: &Engine, at: SampleStart, budgets: Budgets) -> Reading {
+    fn read(&self, engine: &Engine, at: SampleStart, budgets: Budgets) -> CountsReading {
         let connections = budgets.p95.map(|_| connections::read(engine, self.clock));
         let SamplingState { begun, chosen, .. } = engine.sampling();
-        Reading {
-            counts: Counts::read(engine),
+        CountsReading {
+            counts: EngineCounts::read(engine),
             connections: connections.unwrap_or_default(),
             begun,
             chosen,
@@ -171,7 +171,7 @@ impl Watch {
     }
 
     /// Takes a sample; with a budget it also decides, and carries the decision out.
-    pub(super) fn look(&mut self, engine: &Engine, at: SampleStart, budgets: Budgets) -> Seen {
+    pub(super) fn look(&mut self, engine: &Engine, at: SampleStart, budgets: Budgets) -> SampleFindings {
         let reading = self.read(engine, at, budgets);
         let elapsed = at.now.saturating_sub(self.before.at.now);
         let mut look = self.since(&reading);
@@ -197,7 +197,7 @@ impl Watch {
         }
         let (cut, asleep) = (cut(&board.switches, &moves), asleep(&board.switches, &moves));
         let Decision { account, resampled, predicted, slowed, can_be_kept, .. } = decision;
-        Seen {
+        SampleFindings {
             account,
             moves,
             resampled,
@@ -226,10 +226,10 @@ impl Watch {
         Some(work.time(|| nanoseconds(clock::thread())))
     }
 
-    fn since(&mut self, Reading { counts, connections, at, .. }: &Reading) -> Look {
+    fn since(&mut self, CountsReading { counts, connections, at, .. }: &CountsReading) -> GovernorSample {
         let cpu = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
         let statements = counts.questions_since(&self.before.counts);
-        Look {
+        GovernorSample {
             now: at.now,
             cpu,
             is_capacity: false,
@@ -245,7 +245,12 @@ impl Watch {
 }
 
 /// Returns how statements were sampled between two readings with `statements` in between.
-fn sampling(state: &SamplingState, before: &Reading, now: &Reading, statements: f64) -> Option<SampleChance> {
+fn sampling(
+    state: &SamplingState,
+    before: &CountsReading,
+    now: &CountsReading,
+    statements: f64,
+) -> Option<SampleChance> {
     let seconds = now.at.now.saturating_sub(before.at.now).as_secs_f64();
     let per_second = |rate: SampleRate| match rate {
         SampleRate::PerSecond(rate) => f64::from(rate),

@@ -30,7 +30,7 @@ pub unsafe fn number(charset: *const c_void) -> u32 {
 /// `String_copier`, which describes the last copy. Three pointers in all series (machine code; and
 /// [`CharsetFunctions::resolve`] tries them).
 #[repr(C)]
-struct Copier {
+struct StringCopier {
     /// The end of the copied text.
     end: *const u8,
     /// The first byte that is not a character; NULL if there is none.
@@ -40,7 +40,7 @@ struct Copier {
 }
 
 type WellFormedCopy = unsafe extern "C" fn(
-    this: *mut Copier,
+    this: *mut StringCopier,
     to_charset: *const c_void,
     to: *mut u8,
     to_length: usize,
@@ -133,7 +133,7 @@ impl CharsetFunctions {
         to_charset: *const c_void,
         to: &mut [u8],
     ) -> (usize, usize) {
-        let mut copier = Copier { end: text.as_ptr(), bad: null(), inconvertible: null() };
+        let mut copier = StringCopier { end: text.as_ptr(), bad: null(), inconvertible: null() };
         // SAFETY: character sets of the server, a buffer and a text of their stated lengths, and a copier of
         // the server's shape, which it fills.
         let written = unsafe {

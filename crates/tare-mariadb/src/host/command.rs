@@ -17,7 +17,7 @@ use super::warning;
 
 /// The effect of a statement on a table or its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum TableCommand {
     /// Drops the named objects.
     Drop,
     /// Creates an object, possibly in place of another.
@@ -36,19 +36,19 @@ pub(crate) enum Command {
 pub(crate) const CATEGORY: &str = "sql";
 
 /// The statements: name as an instrument, effect, and number; -1 until it is known.
-static COMMANDS: [(&str, Command, AtomicI32); 12] = [
-    ("drop_table", Command::Drop, AtomicI32::new(-1)),
-    ("drop_view", Command::Drop, AtomicI32::new(-1)),
-    ("drop_sequence", Command::Drop, AtomicI32::new(-1)),
-    ("create_table", Command::Create, AtomicI32::new(-1)),
-    ("create_sequence", Command::Create, AtomicI32::new(-1)),
-    ("truncate", Command::Truncate, AtomicI32::new(-1)),
-    ("lock_tables", Command::Lock, AtomicI32::new(-1)),
-    ("update", Command::Change, AtomicI32::new(-1)),
-    ("update_multi", Command::Change, AtomicI32::new(-1)),
-    ("delete", Command::Change, AtomicI32::new(-1)),
-    ("delete_multi", Command::Change, AtomicI32::new(-1)),
-    ("ha_open", Command::Handler, AtomicI32::new(-1)),
+static COMMANDS: [(&str, TableCommand, AtomicI32); 12] = [
+    ("drop_table", TableCommand::Drop, AtomicI32::new(-1)),
+    ("drop_view", TableCommand::Drop, AtomicI32::new(-1)),
+    ("drop_sequence", TableCommand::Drop, AtomicI32::new(-1)),
+    ("create_table", TableCommand::Create, AtomicI32::new(-1)),
+    ("create_sequence", TableCommand::Create, AtomicI32::new(-1)),
+    ("truncate", TableCommand::Truncate, AtomicI32::new(-1)),
+    ("lock_tables", TableCommand::Lock, AtomicI32::new(-1)),
+    ("update", TableCommand::Change, AtomicI32::new(-1)),
+    ("update_multi", TableCommand::Change, AtomicI32::new(-1)),
+    ("delete", TableCommand::Change, AtomicI32::new(-1)),
+    ("delete_multi", TableCommand::Change, AtomicI32::new(-1)),
+    ("ha_open", TableCommand::Handler, AtomicI32::new(-1)),
 ];
 
 /// Notes the number of a statement of [`CATEGORY`].
@@ -58,15 +58,15 @@ pub(crate) fn register(name: &str, number: c_int) {
     }
 }
 
-type Number = unsafe extern "C" fn(*mut c_void) -> c_int;
+type NumberFn = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// Returns what the calling thread's session executes; `None` for any other statement or without a session.
-pub(crate) fn current() -> Option<Command> {
-    static NUMBER: OnceLock<Option<Number>> = OnceLock::new();
+pub(crate) fn current() -> Option<TableCommand> {
+    static NUMBER: OnceLock<Option<NumberFn>> = OnceLock::new();
     let number = (*NUMBER.get_or_init(|| {
         let found = symbol(c"thd_sql_command")?;
         // SAFETY: a C function of the plugin interface: it takes a session and returns an int.
-        Some(unsafe { std::mem::transmute::<*mut c_void, Number>(found) })
+        Some(unsafe { std::mem::transmute::<*mut c_void, NumberFn>(found) })
     }))?;
     let session = warning::session()?;
     // SAFETY: the calling thread's own session.
@@ -75,19 +75,19 @@ pub(crate) fn current() -> Option<Command> {
     command.map(|(_, command, _)| *command)
 }
 
-type Options = unsafe extern "C" fn(*const c_void, c_longlong) -> c_longlong;
+type OptionsFn = unsafe extern "C" fn(*const c_void, c_longlong) -> c_longlong;
 
 /// `OPTION_SAFE_UPDATES`: the same bit in the sources of every supported series.
 const SAFE_UPDATES: c_longlong = 1 << 16;
 
 /// Returns whether the calling thread's session has `sql_safe_updates` set.
 pub(crate) fn is_safe() -> bool {
-    static OPTIONS: OnceLock<Option<Options>> = OnceLock::new();
+    static OPTIONS: OnceLock<Option<OptionsFn>> = OnceLock::new();
     let options = *OPTIONS.get_or_init(|| {
         let found = symbol(c"thd_test_options")?;
         // SAFETY: a C function of the plugin interface: it takes a session and a mask and returns the set
         // options of the mask.
-        Some(unsafe { std::mem::transmute::<*mut c_void, Options>(found) })
+        Some(unsafe { std::mem::transmute::<*mut c_void, OptionsFn>(found) })
     });
     let (Some(options), Some(session)) = (options, warning::session()) else { return false };
     // SAFETY: the calling thread's own session.

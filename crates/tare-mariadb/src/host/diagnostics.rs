@@ -44,7 +44,7 @@ const ERROR: u32 = 5;
 /// The part of the diagnostics area that a statement's event needs. The message borrows the area: copy it
 /// before returning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome<'a> {
+pub struct StatementDiagnostics<'a> {
     /// The column MYSQL_ERRNO.
     pub sql_errno: u32,
     /// The column RETURNED_SQLSTATE; `None` is SQL NULL.
@@ -194,30 +194,34 @@ pub unsafe fn is_plain_result(area: *const c_void) -> bool {
 ///
 /// `area` is NULL or the diagnostics area of the statement that ends on this thread, which nothing changes
 /// during `'a`.
-pub unsafe fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
+pub unsafe fn outcome<'a>(area: *const c_void) -> StatementDiagnostics<'a> {
     // SAFETY: the caller's promise. Only bytes, integers and one unused pointer are read; the server reads
     // the flags as bytes too, and they hold 0 or 1.
-    let Some(area) = (unsafe { area.cast::<Area>().as_ref() }) else { return Outcome::default() };
+    let Some(area) = (unsafe { area.cast::<Area>().as_ref() }) else {
+        return StatementDiagnostics::default();
+    };
     match area.status {
-        OK => Outcome {
+        OK => StatementDiagnostics {
             sqlstate: Some(*b"00000"),
             message: text(&area.message),
             warnings: area.statement_warn_count,
             rows_affected: area.affected_rows,
-            ..Outcome::default()
+            ..StatementDiagnostics::default()
         },
-        EOF => Outcome { warnings: area.statement_warn_count, ..Outcome::default() },
+        EOF => {
+            StatementDiagnostics { warnings: area.statement_warn_count, ..StatementDiagnostics::default() }
+        }
         ERROR => {
             let [a, b, c, d, e, _] = area.sqlstate;
-            Outcome {
+            StatementDiagnostics {
                 sql_errno: area.sql_errno,
                 sqlstate: Some([a, b, c, d, e]),
                 message: text(&area.message),
                 errors: 1,
-                ..Outcome::default()
+                ..StatementDiagnostics::default()
             }
         }
-        _ => Outcome::default(),
+        _ => StatementDiagnostics::default(),
     }
 }
 
@@ -249,7 +253,7 @@ mod tests {
         }
     }
 
-    fn read(area: &Area) -> Outcome<'_> {
+    fn read(area: &Area) -> StatementDiagnostics<'_> {
         // SAFETY: a whole area that outlives the outcome.
         unsafe { outcome(std::ptr::from_ref(area).cast()) }
     }
@@ -310,20 +314,20 @@ mod tests {
         assert_eq!((seen.sqlstate, seen.message, seen.errors), (Some(*b"00000"), &b"Oops"[..], 0));
         assert_eq!((seen.warnings, seen.rows_affected, seen.sql_errno), (2, 3, 0));
         let mut eof = area(EOF);
-        assert_eq!(read(&eof), Outcome { warnings: 2, ..Outcome::default() });
+        assert_eq!(read(&eof), StatementDiagnostics { warnings: 2, ..StatementDiagnostics::default() });
         assert!(!is_plain(&ok) && !is_plain(&eof));
         eof.statement_warn_count = 0;
-        assert!(is_plain(&eof) && read(&eof) == Outcome::default());
+        assert!(is_plain(&eof) && read(&eof) == StatementDiagnostics::default());
         let error = area(ERROR);
         assert!(!is_plain(&error));
         let seen = read(&error);
         assert_eq!((seen.sqlstate, seen.message, seen.errors), (Some(*b"42S02"), &b"Oops"[..], 1));
         assert_eq!((seen.warnings, seen.rows_affected, seen.sql_errno), (0, 0, 1146));
         for other in [EMPTY, 3, 4, 6, 77] {
-            assert_eq!(read(&area(other)), Outcome::default());
+            assert_eq!(read(&area(other)), StatementDiagnostics::default());
             assert_eq!(is_plain(&area(other)), other == EMPTY);
         }
         // SAFETY: NULL is allowed.
-        assert_eq!(unsafe { outcome(std::ptr::null()) }, Outcome::default());
+        assert_eq!(unsafe { outcome(std::ptr::null()) }, StatementDiagnostics::default());
     }
 }

@@ -32,7 +32,7 @@ use tare_host::process::log::{Severity, line};
 use tare_host::process::{Symbol, symbol};
 
 use crate::abi::types::ServerTableShare;
-use crate::host::command::{self, Command};
+use crate::host::command::{self, TableCommand};
 use crate::host::warning;
 
 /// The first members of every handler.
@@ -91,7 +91,7 @@ type RangesLimited = unsafe extern "C" fn(
 
 /// A function of the class and its replacement.
 #[derive(Clone, Copy)]
-struct Replaced {
+struct ReplacedMethod {
     from: usize,
     by: usize,
     /// Whether nothing is exchanged if this function is missing.
@@ -198,11 +198,11 @@ impl HandlerClass {
 
     /// Copies a vtable with functions replaced, and keeps the first originals before it. Each needed function
     /// must be in the table exactly once; another one that is not stays unchanged.
-    fn copy(place: usize, table: &[usize], replaced: &[Replaced]) -> Option<HandlerClass> {
+    fn copy(place: usize, table: &[usize], replaced: &[ReplacedMethod]) -> Option<HandlerClass> {
         let mut ours: Vec<usize> = replaced.iter().take(KEPT).map(|it| it.from).collect();
         ours.resize(KEPT, 0);
         ours.extend_from_slice(table);
-        for Replaced { from, by, is_needed } in replaced {
+        for ReplacedMethod { from, by, is_needed } in replaced {
             let mut places = ours.iter_mut().skip(COPY_PREFIX).filter(|word| **word == *from && *from != 0);
             match (places.next(), places.next()) {
                 (Some(word), None) => *word = *by,
@@ -215,17 +215,18 @@ impl HandlerClass {
 }
 
 /// Returns the replacements for the class with this symbol; those whose originals are called come first.
-fn replaced(class: &Symbol<'_>) -> [Replaced; 5] {
+fn replaced(class: &Symbol<'_>) -> [ReplacedMethod; 5] {
     let address = |function: Option<*mut c_void>| function.map_or(0, |it| it.addr());
     let (ranges_from, ranges_by) = match symbol(RANGES) {
         Some(known) => (known.addr(), ranges as *const () as usize),
         None => (address(symbol(RANGES_LIMITED)), ranges_limited as *const () as usize),
     };
-    let own = |name: &CStr, by: usize, is_needed| Replaced { from: class.neighbour(name), by, is_needed };
+    let own =
+        |name: &CStr, by: usize, is_needed| ReplacedMethod { from: class.neighbour(name), by, is_needed };
     let not_implemented = not_implemented as *const () as usize;
     [
         own(EXTERNAL_LOCK, external_lock as *const () as usize, true),
-        Replaced { from: ranges_from, by: ranges_by, is_needed: false },
+        ReplacedMethod { from: ranges_from, by: ranges_by, is_needed: false },
         own(START_STMT, start_stmt as *const () as usize, true),
         own(OPTIMIZE, not_implemented, false),
         own(REPAIR, not_implemented, false),
@@ -237,7 +238,7 @@ fn replaced(class: &Symbol<'_>) -> [Replaced; 5] {
 unsafe extern "C" fn external_lock(handler: *mut Handler, session: *mut c_void, lock: c_int) -> c_int {
     // SAFETY: the server passes a handler it has opened.
     let uses_it = lock != libc::F_UNLCK && unsafe { (*handler).share } == DEPRECATED_SHARE.load(Relaxed);
-    if uses_it && command::current() != Some(Command::Lock) {
+    if uses_it && command::current() != Some(TableCommand::Lock) {
         warning::push(DEPRECATION.0, DEPRECATION.1);
     }
     let lock = if lock == libc::F_WRLCK { libc::F_RDLCK } else { lock };
@@ -263,7 +264,7 @@ unsafe extern "C" fn not_implemented(
 
 /// Returns whether the session must read every row, as in the built-in's tables.
 fn refuses_ranges() -> bool {
-    command::is_safe() && command::current() == Some(Command::Change)
+    command::is_safe() && command::current() == Some(TableCommand::Change)
 }
 
 /// Replaces the server's estimate of ranges.
@@ -325,8 +326,8 @@ fn tell_once() {
 mod tests {
     use super::*;
 
-    fn replaced(from: usize, by: usize, is_needed: bool) -> Replaced {
-        Replaced { from, by, is_needed }
+    fn replaced(from: usize, by: usize, is_needed: bool) -> ReplacedMethod {
+        ReplacedMethod { from, by, is_needed }
     }
 
     #[test]

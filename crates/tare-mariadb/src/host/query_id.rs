@@ -13,44 +13,44 @@ use std::sync::OnceLock;
 
 use tare_host::process::symbol;
 
-use super::warning::{Session, session_function};
+use super::warning::{CurrentThdFn, session_function};
 use super::{code, session};
 
 type QueryId = unsafe extern "C" fn(*const c_void) -> u64;
 
 /// The way to find the number.
-enum Way {
+enum QueryIdSource {
     /// Two reads: a thread has a pointer to its session at the offset `session` from `%fs:0`, and the session
     /// has the number at the offset `number` in bytes.
     Read { session: isize, number: usize },
     /// Calls of the server's functions.
-    Call(Session, QueryId),
+    Call(CurrentThdFn, QueryId),
     /// The number cannot be found.
     Unknown,
 }
 
-static WAY: OnceLock<Way> = OnceLock::new();
+static WAY: OnceLock<QueryIdSource> = OnceLock::new();
 
 /// Finds the way. Must run before the first call of [`current`].
 pub(crate) fn resolve() {
-    let _first_one_stays = WAY.set(read().or_else(call).unwrap_or(Way::Unknown));
+    let _first_one_stays = WAY.set(read().or_else(call).unwrap_or(QueryIdSource::Unknown));
 }
 
-fn read() -> Option<Way> {
+fn read() -> Option<QueryIdSource> {
     let place = session::member(c"_current_thd", code::thread_local).ok()?;
     let number = session::member(c"thd_query_id", code::loaded).ok()?;
     let find = session_function()?;
     // SAFETY: the first reads a word of the thread's own that the server's function reads too: its code says
     // so and does nothing else. The second takes nothing.
     let agree = unsafe { of_thread(place) == find() };
-    agree.then_some(Way::Read { session: place, number })
+    agree.then_some(QueryIdSource::Read { session: place, number })
 }
 
-fn call() -> Option<Way> {
+fn call() -> Option<QueryIdSource> {
     let query_id = symbol(c"thd_query_id")?;
     // SAFETY: a C function that takes a session and returns a 64-bit number, on all supported servers.
     let query_id = unsafe { std::mem::transmute::<*mut c_void, QueryId>(query_id) };
-    Some(Way::Call(session_function()?, query_id))
+    Some(QueryIdSource::Call(session_function()?, query_id))
 }
 
 /// Returns the pointer at an offset from `%fs:0`, which holds its own address.
@@ -79,7 +79,7 @@ pub(crate) fn thread_pointer() -> u64 {
 #[inline(always)]
 pub(crate) fn current() -> u64 {
     match WAY.get() {
-        Some(Way::Read { session, number }) => {
+        Some(QueryIdSource::Read { session, number }) => {
             // SAFETY: `read` found it where the server's own function reads it.
             match NonNull::new(unsafe { of_thread(*session) }) {
                 // SAFETY: the calling thread's own session, of which the server's function reads these bytes,
@@ -88,14 +88,14 @@ pub(crate) fn current() -> u64 {
                 None => 0,
             }
         }
-        Some(Way::Call(session, query_id)) => called(*session, *query_id),
-        Some(Way::Unknown) | None => 0,
+        Some(QueryIdSource::Call(session, query_id)) => called(*session, *query_id),
+        Some(QueryIdSource::Unknown) | None => 0,
     }
 }
 
 #[cold]
 #[inline(never)]
-fn called(session: Session, query_id: QueryId) -> u64 {
+fn called(session: CurrentThdFn, query_id: QueryId) -> u64 {
     // SAFETY: the function takes nothing and reads a thread-local.
     match NonNull::new(unsafe { session() }) {
         // SAFETY: the calling thread's own session; the function reads a field of it.

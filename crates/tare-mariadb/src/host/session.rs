@@ -63,7 +63,7 @@ pub(crate) struct SessionLayout {
 
 /// A status variable of the list whose value is an offset in a session's counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Listed {
+struct StatusVariable {
     name: String,
     place: u64,
     kind: u32,
@@ -90,11 +90,16 @@ impl SessionLayout {
         SessionLayout::of(&list(function(c"status_vars")?)?, sent, received, id)
     }
 
-    fn of(list: &[Listed], sent: usize, received: usize, id: usize) -> Result<SessionLayout, LayoutError> {
+    fn of(
+        list: &[StatusVariable],
+        sent: usize,
+        received: usize,
+        id: usize,
+    ) -> Result<SessionLayout, LayoutError> {
         let named = |name: &str| list.iter().find(|it| it.name == name).ok_or(LayoutError::List);
         let questions = named("Questions")?;
         let (listed_sent, listed_received) = (named("Bytes_sent")?, named("Bytes_received")?);
-        let base = |at: usize, listed: &Listed| at.checked_sub(listed.place as usize);
+        let base = |at: usize, listed: &StatusVariable| at.checked_sub(listed.place as usize);
         let status =
             base(sent, listed_sent).filter(|status| base(received, listed_received) == Some(*status));
         let status = status.ok_or(LayoutError::Disagreement)?;
@@ -106,10 +111,11 @@ impl SessionLayout {
             (named("Busy_time")?.kind, CounterForm::Microseconds),
             (named("Threads_running")?.kind, CounterForm::Small),
         ];
-        let form = |it: &Listed| kinds.iter().find(|(kind, _)| *kind == it.kind).map(|(_, form)| *form);
-        let mut shown: Vec<(&Listed, CounterForm)> =
+        let form =
+            |it: &StatusVariable| kinds.iter().find(|(kind, _)| *kind == it.kind).map(|(_, form)| *form);
+        let mut shown: Vec<(&StatusVariable, CounterForm)> =
             list.iter().filter_map(|it| Some((it, form(it)?))).collect();
-        let in_structure = |(it, form): &(&Listed, CounterForm)| {
+        let in_structure = |(it, form): &(&StatusVariable, CounterForm)| {
             it.place.is_multiple_of(if *form == CounterForm::Small { 4 } else { 8 }) && it.place < MOST_BYTES
         };
         if shown.len() > MAX_SESSION_COUNTERS || !shown.iter().all(in_structure) {
@@ -118,8 +124,10 @@ impl SessionLayout {
         shown.sort_by_key(|(it, _)| it.name.to_ascii_lowercase());
         let places: Vec<usize> = shown.iter().map(|(it, _)| it.place as usize).collect();
         let len = places.iter().max().map_or(0, |last| last + 8);
-        let counter =
-            |(it, form): &(&Listed, CounterForm)| SessionCounter { name: it.name.clone(), form: *form };
+        let counter = |(it, form): &(&StatusVariable, CounterForm)| SessionCounter {
+            name: it.name.clone(),
+            form: *form,
+        };
         Ok(SessionLayout { id, status, counters: shown.iter().map(counter).collect(), places, len })
     }
 
@@ -156,7 +164,7 @@ impl SessionLayout {
 }
 
 /// Reads the entries of the list of status variables that belong to a session.
-fn list(address: usize) -> Result<Vec<Listed>, LayoutError> {
+fn list(address: usize) -> Result<Vec<StatusVariable>, LayoutError> {
     let mut listed = Vec::new();
     for at in 0..MOST_ENTRIES {
         let entry = address + at * ENTRY;
@@ -169,7 +177,7 @@ fn list(address: usize) -> Result<Vec<Listed>, LayoutError> {
         let (Some(place), Some(kind)) = (place, kind) else { return Err(LayoutError::List) };
         // The values of other variables are addresses.
         if place < MOST_BYTES {
-            listed.push(Listed { name, place, kind });
+            listed.push(StatusVariable { name, place, kind });
         }
     }
     Err(LayoutError::List)
@@ -227,7 +235,7 @@ const FLUSHED: [&str; 11] = [
 struct Flushes {
     time: Option<&'static AtomicU64>,
     counters: Vec<&'static AtomicU64>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenIndicators>,
     /// The second of the last execution, once it was seen after that second; else [`UNSETTLED`].
     settled: AtomicU64,
 }
@@ -237,7 +245,7 @@ const UNSETTLED: u64 = u64::MAX;
 
 /// The indicators seen last, and how many executions were noticed.
 #[derive(Default)]
-struct Seen {
+struct SeenIndicators {
     time: u64,
     counters: Vec<u64>,
     flushes: u64,
@@ -247,7 +255,7 @@ struct Seen {
 /// It does not fall to zero.
 const OVERWRITTEN: u64 = 2;
 
-impl Seen {
+impl SeenIndicators {
     fn look(&mut self, time: u64, counters: impl Iterator<Item = u64>) -> u64 {
         let mut is_flushed = time != self.time;
         self.time = time;
@@ -328,8 +336,9 @@ mod tests {
 
     const STATUS: usize = 0xcc8;
 
-    fn listed() -> Vec<Listed> {
-        let entry = |(name, place, kind): (&str, u64, u32)| Listed { name: name.to_owned(), place, kind };
+    fn listed() -> Vec<StatusVariable> {
+        let entry =
+            |(name, place, kind): (&str, u64, u32)| StatusVariable { name: name.to_owned(), place, kind };
         [
             ("Questions", 16, 30),
             ("Bytes_sent", 32, 31),
@@ -361,7 +370,8 @@ mod tests {
             [("Last_query_cost", Fraction), ("Questions", Count), ("Threads_running", Small)];
         assert_eq!(names, [busy, received, sent, commit, cost, questions, running]);
         assert_eq!((layout.status, layout.places, layout.len), (STATUS, vec![56, 24, 32, 8, 40, 16, 52], 64));
-        let error = |list: &[Listed], sent, received| SessionLayout::of(list, sent, received, 0).err();
+        let error =
+            |list: &[StatusVariable], sent, received| SessionLayout::of(list, sent, received, 0).err();
         assert_eq!(error(&listed(), STATUS + 32, STATUS + 16), Some(LayoutError::Disagreement));
         assert_eq!(error(&listed(), 8, 0), Some(LayoutError::Disagreement));
         assert_eq!(error(&listed()[1..], STATUS + 32, STATUS + 24), Some(LayoutError::List));
@@ -392,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_flush_is_told_by_its_second_or_by_a_counter_that_fell() {
-        let mut seen = Seen::default();
+        let mut seen = SeenIndicators::default();
         let mut look = |time, counters: [u64; 2]| seen.look(time, counters.into_iter());
         let first = look(100, [5, 7]);
         assert_eq!(look(100, [5, 9]), first);

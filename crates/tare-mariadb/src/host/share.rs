@@ -44,7 +44,7 @@ struct ShareNames {
 /// The three pairs `table_cache_key`, `db`, `table_name`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Key {
+struct ShareKey {
     key: *const u8,
     key_length: usize,
     db: *const u8,
@@ -53,7 +53,7 @@ struct Key {
     table_length: usize,
 }
 
-impl Key {
+impl ShareKey {
     /// Returns whether these are the three pairs of a share that has its cache key.
     fn fits(&self) -> bool {
         let (db, table) = (self.db_length, self.table_length);
@@ -129,17 +129,17 @@ impl<'a> OpenShare<'a> {
 
 /// A reader of shares that remembers the offset of the names.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct ShareReader {
     /// The offset of `table_cache_key` in bytes; 0 until found.
     place: AtomicUsize,
     /// The series as a number, from 1; 0 until set.
     series: AtomicU8,
 }
 
-impl Reader {
+impl ShareReader {
     /// Creates a reader that has seen no share yet and treats every view as a table.
-    pub const fn new() -> Reader {
-        Reader { place: AtomicUsize::new(0), series: AtomicU8::new(0) }
+    pub const fn new() -> ShareReader {
+        ShareReader { place: AtomicUsize::new(0), series: AtomicU8::new(0) }
     }
 
     /// Selects the series whose layout marks views.
@@ -181,7 +181,7 @@ impl Reader {
     ///
     /// # Safety
     ///
-    /// See [`Reader::read`].
+    /// See [`ShareReader::read`].
     pub unsafe fn read_cached<'a>(&self, share: *const ServerTableShare) -> Option<OpenShare<'a>> {
         if share.is_null() {
             return None;
@@ -196,8 +196,8 @@ impl Reader {
     ///
     /// # Safety
     ///
-    /// See [`Reader::read`]; `key` was found at `place` of the share at `base`.
-    unsafe fn names<'a>(&self, base: *const u8, place: usize, key: &Key) -> OpenShare<'a> {
+    /// See [`ShareReader::read`]; `key` was found at `place` of the share at `base`.
+    unsafe fn names<'a>(&self, base: *const u8, place: usize, key: &ShareKey) -> OpenShare<'a> {
         // SAFETY: the pairs are the server's own names and their lengths, as `fits` or `fits_private`
         // verified.
         let (schema, table) = unsafe {
@@ -209,7 +209,7 @@ impl Reader {
         // SAFETY: as above; `keynames` is at this offset in every server of the series.
         let names = unsafe { base.add(self.keynames()).cast::<ShareNames>().read() };
         let count = names.count as usize;
-        let db = place + std::mem::offset_of!(Key, db);
+        let db = place + std::mem::offset_of!(ShareKey, db);
         // SAFETY: as above.
         let is_view = self
             .distances()
@@ -243,7 +243,7 @@ impl Reader {
         // `is_view` rely on.
         let (names, counted, flags) = unsafe {
             let names = base.add(self.keynames()).cast::<ShareNames>().read();
-            let db = base.add(place + std::mem::offset_of!(Key, db));
+            let db = base.add(place + std::mem::offset_of!(ShareKey, db));
             let flag = db.add(distances.is_view - NO_REPLICATE_BEFORE_IS_VIEW);
             let flags = [0, 1, 2].map(|at| AtomicU8::from_ptr(flag.add(at)));
             (names, db.add(distances.keys).cast::<u32>().read(), flags)
@@ -261,10 +261,10 @@ impl Reader {
     /// # Safety
     ///
     /// `base` is a `TABLE_SHARE`.
-    unsafe fn key(&self, base: *const u8) -> Option<(usize, Key)> {
+    unsafe fn key(&self, base: *const u8) -> Option<(usize, ShareKey)> {
         // SAFETY: every offset used is within `SEARCH`, which is inside the structure with room for the
         // pairs.
-        let at = |place: usize| unsafe { base.add(place).cast::<Key>().read() };
+        let at = |place: usize| unsafe { base.add(place).cast::<ShareKey>().read() };
         let known = self.place.load(Ordering::Relaxed);
         if known != 0 {
             return Some(at(known)).filter(|key| key.fits() || key.fits_private()).map(|key| (known, key));
@@ -330,7 +330,7 @@ pub(crate) mod tests {
         let db = 592 + 16;
         for series in Series::ALL {
             let Distances { keys, is_view } = distances(series);
-            let reader = Reader::new();
+            let reader = ShareReader::new();
             reader.select(series);
             let mut words = share(592, b"pr\0v1\0", 2, &[]);
             let view = |words: &[usize]| {
@@ -350,7 +350,7 @@ pub(crate) mod tests {
         let db = 592 + 16;
         for series in Series::ALL {
             let Distances { keys, is_view } = distances(series);
-            let reader = Reader::new();
+            let reader = ShareReader::new();
             let mut words = share(592, b"performance_schema\0threads\0", 18, &[c"PRIMARY"]);
             if series == Series::V10_6 {
                 words.copy_within(KEYNAMES / 8..KEYNAMES / 8 + 3, KEYNAMES_10_6 / 8);
@@ -378,7 +378,7 @@ pub(crate) mod tests {
 
     type Seen = (Vec<u8>, Vec<u8>, Vec<Vec<u8>>);
 
-    fn names(reader: &Reader, words: &[usize]) -> Option<Seen> {
+    fn names(reader: &ShareReader, words: &[usize]) -> Option<Seen> {
         // SAFETY: as many bytes as a share has, pointers into static texts.
         let share = unsafe { reader.read(words.as_ptr().cast()) }?;
         Some((share.schema.to_vec(), share.table.to_vec(), share.keys().map(<[u8]>::to_vec).collect()))
@@ -386,7 +386,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_table_of_the_cache_is_told_from_one_that_create_makes_for_itself() {
-        let reader = Reader::new();
+        let reader = ShareReader::new();
         let cached = share(592, b"pr\0t1\0", 2, &[]);
         let private = private_share(592, c"pr", c"t9");
         // SAFETY: as many bytes as a share has, or NULL.
@@ -401,7 +401,7 @@ pub(crate) mod tests {
     #[test]
     fn names_are_found_wherever_the_server_keeps_them() {
         for place in [592, 616] {
-            let reader = Reader::new();
+            let reader = ShareReader::new();
             // Not a share with a cache key: nothing to find the place by.
             let private = private_share(place, c"pr", c"t9");
             assert_eq!(names(&reader, &private), None);
@@ -415,7 +415,7 @@ pub(crate) mod tests {
             assert_eq!(names(&reader, &share(place + 8, b"pr\0t1\0", 2, &[])), None);
         }
         // SAFETY: NULL is allowed.
-        assert!(unsafe { Reader::new().read(std::ptr::null()) }.is_none());
-        assert_eq!(names(&Reader::new(), &[0; 170]), None);
+        assert!(unsafe { ShareReader::new().read(std::ptr::null()) }.is_none());
+        assert_eq!(names(&ShareReader::new(), &[0; 170]), None);
     }
 }

@@ -59,7 +59,7 @@ pub(crate) enum VariableError {
 
 /// The location of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct VariableLocation {
     address: u64,
     is_switch: bool,
 }
@@ -70,7 +70,7 @@ fn place(
     name: &str,
     variables: u64,
     name_at: impl Fn(u64) -> Option<String>,
-) -> Option<Place> {
+) -> Option<VariableLocation> {
     let kind = words[at::TYPE] & TYPE_MASK;
     let address = words[at::VALUE];
     let known = name_at(words[at::NAME]).as_deref() == Some(name)
@@ -78,7 +78,7 @@ fn place(
         && words[at::OPTION_NAME] == words[at::NAME]
         && (kind == SWITCH || (SIZES.contains(&kind) && address.is_multiple_of(8)))
         && variables.wrapping_add(words[at::OFFSET]) == address;
-    known.then_some(Place { address, is_switch: kind == SWITCH })
+    known.then_some(VariableLocation { address, is_switch: kind == SWITCH })
 }
 
 /// Returns the `N` bytes at an address.
@@ -92,7 +92,7 @@ fn name_at(address: u64) -> Option<String> {
 }
 
 /// Looks a variable up.
-fn find(name: &str) -> Result<Place, VariableError> {
+fn find(name: &str) -> Result<VariableLocation, VariableError> {
     type Find = unsafe extern "C" fn(*const c_char, usize) -> *const c_void;
     let missing = |name| move || VariableError::NoSymbol(name);
     let function = symbol(c"_Z19intern_find_sys_varPKcm").ok_or_else(missing("intern_find_sys_var"))?;
@@ -194,13 +194,13 @@ mod tests {
         words
     }
 
-    fn found(words: &[u64; WORDS]) -> Option<Place> {
+    fn found(words: &[u64; WORDS]) -> Option<VariableLocation> {
         place(words, NAME, VARIABLES, |address| (address == NAME_ADDRESS).then(|| NAME.to_owned()))
     }
 
     #[test]
     fn a_place_is_believed_only_when_everything_agrees() {
-        assert_eq!(found(&words()), Some(Place { address: 0x8ff8, is_switch: false }));
+        assert_eq!(found(&words()), Some(VariableLocation { address: 0x8ff8, is_switch: false }));
         for (at, wrong) in [
             (at::NAME, 0x2000),
             (at::NAME_LENGTH, 3),
@@ -218,7 +218,7 @@ mod tests {
         unaligned[at::OFFSET] -= 1;
         assert_eq!(found(&unaligned), None);
         unaligned[at::TYPE] = SWITCH;
-        assert_eq!(found(&unaligned), Some(Place { address: 0x8ff7, is_switch: true }));
+        assert_eq!(found(&unaligned), Some(VariableLocation { address: 0x8ff7, is_switch: true }));
     }
 
     #[test]

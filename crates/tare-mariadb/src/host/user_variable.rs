@@ -80,7 +80,7 @@ mod entry {
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum UserVariableType {
     Signed,
     Unsigned,
     Fraction,
@@ -89,20 +89,20 @@ enum Form {
 }
 
 /// The server's objects that identify the type of a value.
-const TYPES: [(&std::ffi::CStr, Form); 13] = [
-    (c"type_handler_slonglong", Form::Signed),
-    (c"type_handler_ulonglong", Form::Unsigned),
-    (c"type_handler_double", Form::Fraction),
-    (c"type_handler_newdecimal", Form::Decimal),
-    (c"type_handler_long_blob", Form::Text),
-    (c"type_handler_geometry", Form::Text),
-    (c"type_handler_point", Form::Text),
-    (c"type_handler_linestring", Form::Text),
-    (c"type_handler_polygon", Form::Text),
-    (c"type_handler_multipoint", Form::Text),
-    (c"type_handler_multilinestring", Form::Text),
-    (c"type_handler_multipolygon", Form::Text),
-    (c"type_handler_geometrycollection", Form::Text),
+const TYPES: [(&std::ffi::CStr, UserVariableType); 13] = [
+    (c"type_handler_slonglong", UserVariableType::Signed),
+    (c"type_handler_ulonglong", UserVariableType::Unsigned),
+    (c"type_handler_double", UserVariableType::Fraction),
+    (c"type_handler_newdecimal", UserVariableType::Decimal),
+    (c"type_handler_long_blob", UserVariableType::Text),
+    (c"type_handler_geometry", UserVariableType::Text),
+    (c"type_handler_point", UserVariableType::Text),
+    (c"type_handler_linestring", UserVariableType::Text),
+    (c"type_handler_polygon", UserVariableType::Text),
+    (c"type_handler_multipoint", UserVariableType::Text),
+    (c"type_handler_multilinestring", UserVariableType::Text),
+    (c"type_handler_multipolygon", UserVariableType::Text),
+    (c"type_handler_geometrycollection", UserVariableType::Text),
 ];
 
 /// The offsets of a session's variables and of its statement's number.
@@ -112,7 +112,7 @@ pub(crate) struct UserVariableLayout {
     statement: usize,
     charset: usize,
     hash: Hash,
-    types: Vec<(usize, Form)>,
+    types: Vec<(usize, UserVariableType)>,
 }
 
 impl UserVariableLayout {
@@ -163,7 +163,10 @@ impl UserVariableLayout {
         }
         let name = String::from_utf8(block(name_at, name_len)?).ok()?;
         let form = self.form(usize::try_from(field(&head, entry::TYPE)?).ok()?)?;
-        let is_word = matches!(form, Form::Signed | Form::Unsigned | Form::Fraction);
+        let is_word = matches!(
+            form,
+            UserVariableType::Signed | UserVariableType::Unsigned | UserVariableType::Fraction
+        );
         // A session that never reported a command sleeps.
         let stands = session.command.unwrap_or(0) == 0 || field(&head, entry::SET_BY)? < statement;
         let (value, len) = (field(&head, entry::VALUE)?, field(&head, entry::VALUE_BYTES)?);
@@ -177,20 +180,20 @@ impl UserVariableLayout {
         (block(at, entry::BYTES)? == head).then_some((name, value))
     }
 
-    fn form(&self, handler: usize) -> Option<Form> {
+    fn form(&self, handler: usize) -> Option<UserVariableType> {
         self.types.iter().find(|(at, _)| *at == handler).map(|(_, form)| *form)
     }
 }
 
 /// Formats a value as the built-in shows it; numbers with a fraction are rounded.
-fn text(form: Form, value: &[u8]) -> Option<Vec<u8>> {
+fn text(form: UserVariableType, value: &[u8]) -> Option<Vec<u8>> {
     let word = || field(value, 0).filter(|_| value.len() == 8);
     Some(match form {
-        Form::Signed => word()?.cast_signed().to_string().into_bytes(),
-        Form::Unsigned => word()?.to_string().into_bytes(),
-        Form::Fraction => rounded(f64::from_bits(word()?)).into_bytes(),
-        Form::Decimal => decimal(value)?.into_bytes(),
-        Form::Text => value.to_vec(),
+        UserVariableType::Signed => word()?.cast_signed().to_string().into_bytes(),
+        UserVariableType::Unsigned => word()?.to_string().into_bytes(),
+        UserVariableType::Fraction => rounded(f64::from_bits(word()?)).into_bytes(),
+        UserVariableType::Decimal => decimal(value)?.into_bytes(),
+        UserVariableType::Text => value.to_vec(),
     })
 }
 
@@ -328,7 +331,7 @@ mod tests {
                 statement: 8,
                 charset: std::ptr::from_ref(charset).addr(),
                 hash,
-                types: vec![(SIGNED, Form::Signed), (TEXT, Form::Text)],
+                types: vec![(SIGNED, UserVariableType::Signed), (TEXT, UserVariableType::Text)],
             };
             let mut entry = Box::new([0; 12]);
             let at = entry.as_ptr().addr() as u64;

@@ -14,7 +14,7 @@ use tare_host::process::symbol;
 /// `Sql_state_errno_level::WARN_LEVEL_WARN`.
 const WARNING: c_int = 1;
 
-pub(super) type Session = unsafe extern "C" fn() -> *mut c_void;
+pub(super) type CurrentThdFn = unsafe extern "C" fn() -> *mut c_void;
 type Push = unsafe extern "C" fn(*mut c_void, c_int, c_uint, *const c_char);
 
 /// Returns the function that warns a session, if the server exports it.
@@ -35,13 +35,13 @@ pub(super) fn session() -> Option<NonNull<c_void>> {
 }
 
 /// Returns the function that finds the calling thread's session, if the server exports it.
-pub(super) fn session_function() -> Option<Session> {
-    static SESSION: OnceLock<Option<Session>> = OnceLock::new();
+pub(super) fn session_function() -> Option<CurrentThdFn> {
+    static SESSION: OnceLock<Option<CurrentThdFn>> = OnceLock::new();
     *SESSION.get_or_init(|| {
         let session = symbol(c"_current_thd")?;
         // SAFETY: a C function without arguments that returns the calling thread's session or null: plugins
         // call it.
-        Some(unsafe { std::mem::transmute::<*mut c_void, Session>(session) })
+        Some(unsafe { std::mem::transmute::<*mut c_void, CurrentThdFn>(session) })
     })
 }
 

@@ -49,7 +49,7 @@ pub struct FrmField<'a> {
 
 /// A key of a table; only the primary one is unique.
 #[derive(Clone, Debug)]
-pub struct Key {
+pub struct KeyDefinition {
     /// The key's name.
     pub name: String,
     /// The positions of its columns.
@@ -64,7 +64,7 @@ pub struct TableDefinition<'a> {
     /// The columns, in order.
     pub fields: Vec<FrmField<'a>>,
     /// The keys, the primary one first.
-    pub keys: Vec<Key>,
+    pub keys: Vec<KeyDefinition>,
     /// The COLLATE clause of the table.
     pub collation: Collation,
     /// The COMMENT clause of the table.
@@ -123,20 +123,20 @@ fn default(column: &tare_tables::Column) -> Default {
 /// Returns the keys of a table. If its rows can be changed, the first index becomes the primary key, because
 /// FEDERATED then identifies a row by its key. Without one it uses all columns, and a row of `threads` may
 /// have changed by then.
-fn keys(table: &dyn Table, fields: &[FrmField<'_>]) -> Vec<Key> {
+fn keys(table: &dyn Table, fields: &[FrmField<'_>]) -> Vec<KeyDefinition> {
     let writable = matches!(table.access(), Access::Update | Access::Edit);
-    let mut keys: Vec<Key> = Vec::new();
+    let mut keys: Vec<KeyDefinition> = Vec::new();
     for (at, columns) in table.indexes().iter().enumerate() {
         let never_null = columns.iter().all(|column| !fields[*column].nullable);
         let primary = at == 0 && writable && never_null;
         let name = if primary { "PRIMARY".into() } else { free_name(&keys, fields[columns[0]].name) };
-        keys.push(Key { name, columns: columns.to_vec(), primary });
+        keys.push(KeyDefinition { name, columns: columns.to_vec(), primary });
     }
     keys
 }
 
 /// Returns the name that the server itself would choose: the first column's, with a number if it is taken.
-fn free_name(keys: &[Key], column: &str) -> String {
+fn free_name(keys: &[KeyDefinition], column: &str) -> String {
     let taken = |name: &str| keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
     let numbered = (2..).map(|number| format!("{column}_{number}"));
     std::iter::once(column.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()

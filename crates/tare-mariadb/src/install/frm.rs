@@ -18,7 +18,7 @@
 use tare_tables::SqlType;
 
 use super::column::{DESCRIPTION, Packed, record_size, value_size, width};
-use super::definition::{Default, FrmField, Key, TableDefinition};
+use super::definition::{Default, FrmField, KeyDefinition, TableDefinition};
 
 /// The engine's name and its number in the header.
 const ENGINE: (&[u8], u8) = (b"FEDERATED", 18);
@@ -147,7 +147,7 @@ fn check(definition: &TableDefinition<'_>) -> Result<(), FrmError> {
     if let Some(field) = definition.fields.iter().find(|it| it.comment.chars().count() > COLUMN_COMMENT) {
         return Err(FrmError::Comment(field.name.into()));
     }
-    let possible = |key: &&Key| {
+    let possible = |key: &&KeyDefinition| {
         let fields = || key.columns.iter().map(|column| &definition.fields[*column]);
         let text = |field: &FrmField<'_>| field.sql_type.is_blob();
         !fields().any(text) && fields().map(value_size).sum::<usize>() <= KEY_LENGTH
@@ -251,7 +251,7 @@ impl<'d> FrmLayout<'d> {
         keys
     }
 
-    fn key(&self, key: &Key) -> Vec<u8> {
+    fn key(&self, key: &KeyDefinition) -> Vec<u8> {
         // NULL flags are not counted, although they are present.
         let length: usize = key.columns.iter().map(|column| value_size(self.fields[*column].field)).sum();
         let mut bytes = Vec::new();
@@ -271,7 +271,7 @@ impl<'d> FrmLayout<'d> {
         bytes
     }
 
-    fn key_flags(&self, key: &Key) -> u16 {
+    fn key_flags(&self, key: &KeyDefinition) -> u16 {
         let mut flags = if key.primary { key_flag::UNIQUE } else { 0 };
         for (at, column) in key.columns.iter().enumerate() {
             let field = self.fields[*column].field;

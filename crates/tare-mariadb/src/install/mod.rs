@@ -30,10 +30,10 @@ use std::path::{Path, PathBuf};
 
 use tare_tables::Table;
 
-pub use definition::{Collation, Default, FrmField, Key, TableDefinition};
+pub use definition::{Collation, Default, FrmField, KeyDefinition, TableDefinition};
 pub use frm::{FrmError, write};
 pub use leftover::{Leftover, foreign, list, remove};
-pub use secret::{NameSecret, Names};
+pub use secret::{NameSecret, SecretNames};
 
 /// The COMMENT of every table, which identifies tare and its version.
 pub const COMMENT: &str = concat!("tare ", env!("CARGO_PKG_VERSION"));
@@ -82,14 +82,14 @@ pub enum InstallError {
 
 /// A table's file.
 #[derive(Clone, Debug)]
-pub struct File {
+pub struct TableFile {
     /// The table's name.
     pub table: &'static str,
     /// The file's content.
     pub content: Vec<u8>,
 }
 
-impl File {
+impl TableFile {
     /// Returns the file's name in the folder.
     pub fn name(&self) -> String {
         format!("{}.{EXTENSION}", self.table)
@@ -105,8 +105,11 @@ const EXTENSION: &str = "frm";
 /// # Errors
 ///
 /// When a table does not fit the format, or the system has no random bytes.
-pub fn files(tables: &[&dyn Table], endpoint: SocketAddrV4) -> Result<(Vec<File>, Names), InstallError> {
-    let mut names = Names::default();
+pub fn files(
+    tables: &[&dyn Table],
+    endpoint: SocketAddrV4,
+) -> Result<(Vec<TableFile>, SecretNames), InstallError> {
+    let mut names = SecretNames::default();
     let file = |table: &&dyn Table| {
         let content = match table.body() {
             Some(body) => view::write(table.name(), &body),
@@ -116,7 +119,7 @@ pub fn files(tables: &[&dyn Table], endpoint: SocketAddrV4) -> Result<(Vec<File>
                     .map_err(|source| InstallError::Frm { table: table.name(), source })?
             }
         };
-        Ok(File { table: table.name(), content })
+        Ok(TableFile { table: table.name(), content })
     };
     let files = tables.iter().map(file).collect::<Result<Vec<_>, _>>()?;
     Ok((files, names))

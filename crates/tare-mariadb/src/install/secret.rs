@@ -74,9 +74,9 @@ impl fmt::Debug for NameSecret {
 
 /// The names by which the server's own sessions may ask for tables.
 #[derive(Debug, Default)]
-pub struct Names(Vec<(&'static str, NameSecret)>);
+pub struct SecretNames(Vec<(&'static str, NameSecret)>);
 
-impl Names {
+impl SecretNames {
     /// Creates the secret of a table.
     pub(super) fn add(&mut self, table: &'static str) -> Result<&NameSecret, InstallError> {
         self.0.push((table, NameSecret::random()?));
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_table_goes_by_its_own_name_only() {
-        let mut names = Names::default();
+        let mut names = SecretNames::default();
         let [threads, users] = ["threads", "users"].map(|table| {
             let secret = names.add(table).expect("random bytes").clone();
             federated::name(table, &secret)

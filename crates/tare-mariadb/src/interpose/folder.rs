@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use libc::{DIR, dirent64, mode_t, stat64 as Status};
 use tare_host::process::Next;
 
-use crate::host::command::{self, Command};
+use crate::host::command::{self, TableCommand};
 use crate::install::federated::SCHEMA;
 
 /// The folder's path as the server spells it, relative to its data directory.
@@ -61,7 +61,7 @@ static OPENDIR: Next = Next::new(c"opendir");
 static READDIR: Next = Next::new(c"readdir64");
 static CLOSEDIR: Next = Next::new(c"closedir");
 
-type Open = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
+type OpenFn = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
 type StatFunction = unsafe extern "C" fn(*const c_char, *mut Status) -> c_int;
 type Xstat = unsafe extern "C" fn(c_int, *const c_char, *mut Status) -> c_int;
 type OpenDir = unsafe extern "C" fn(*const c_char) -> *mut DIR;
@@ -83,9 +83,9 @@ pub(crate) enum FolderError {
 }
 
 /// The files, sorted by name.
-struct FolderFiles(Box<[File]>);
+struct FolderFiles(Box<[FolderFile]>);
 
-struct File {
+struct FolderFile {
     name: CString,
     content: Box<[u8]>,
     /// The file's entry in a listing of the folder.
@@ -102,7 +102,7 @@ pub(crate) fn show(files: Vec<(String, Vec<u8>)>) -> Result<(), FolderError> {
     if !IN_FRONT.load(Ordering::Relaxed) {
         return Err(FolderError::NotInFront);
     }
-    let mut files = files.into_iter().map(File::new).collect::<Result<Vec<_>, _>>()?;
+    let mut files = files.into_iter().map(FolderFile::new).collect::<Result<Vec<_>, _>>()?;
     files.sort_unstable_by(|left, right| left.name.cmp(&right.name));
     if let Some(first) = files.first() {
         let fd = first.open(libc::O_CLOEXEC).map_err(FolderError::NoMemoryFile)?;
@@ -125,12 +125,12 @@ pub(crate) fn failed() -> u64 {
 }
 
 /// Returns the files that the server finds now.
-fn shown() -> Option<&'static [File]> {
+fn shown() -> Option<&'static [FolderFile]> {
     let files = FILES.get().filter(|_| STORAGE_ENGINE_LOADED.load(Ordering::Relaxed))?;
     Some(&files.0)
 }
 
-fn find(name: &[u8]) -> Option<&'static File> {
+fn find(name: &[u8]) -> Option<&'static FolderFile> {
     let files = shown()?;
     let at = files.binary_search_by(|file| file.name.to_bytes().cmp(name)).ok()?;
     files.get(at)
@@ -141,7 +141,7 @@ fn find(name: &[u8]) -> Option<&'static File> {
 /// # Safety
 ///
 /// `path` is null or a NUL-terminated string.
-unsafe fn file_at(path: *const c_char) -> Option<&'static File> {
+unsafe fn file_at(path: *const c_char) -> Option<&'static FolderFile> {
     // SAFETY: this function's contract.
     let rest = unsafe { behind_folder(path) }?;
     find(rest.to_bytes().strip_prefix(b"/")?).filter(|file| !file.is_being_taken_away())
@@ -166,8 +166,8 @@ unsafe fn behind_folder<'p>(path: *const c_char) -> Option<&'p CStr> {
     Some(unsafe { CStr::from_ptr(path.add(FOLDER.len())) })
 }
 
-impl File {
-    fn new((name, content): (String, Vec<u8>)) -> Result<File, FolderError> {
+impl FolderFile {
+    fn new((name, content): (String, Vec<u8>)) -> Result<FolderFile, FolderError> {
         // SAFETY: dirent64 is plain integers; all-zero is a valid value.
         let mut entry: dirent64 = unsafe { MaybeUninit::zeroed().assume_init() };
         let fits = name.len() < entry.d_name.len();
@@ -181,7 +181,7 @@ impl File {
         for (to, from) in entry.d_name.iter_mut().zip(name.bytes()) {
             *to = from.cast_signed();
         }
-        Ok(File { name: named, content: content.into_boxed_slice(), entry })
+        Ok(FolderFile { name: named, content: content.into_boxed_slice(), entry })
     }
 
     /// Returns a descriptor of a new memory file with this content, positioned at its start.
@@ -212,9 +212,12 @@ impl File {
     /// a table may read others.
     fn is_being_taken_away(&self) -> bool {
         match command::current() {
-            Some(Command::Drop) => true,
-            Some(Command::Create) => REPLACED.get() == std::ptr::from_ref(self),
-            Some(Command::Truncate | Command::Lock | Command::Change | Command::Handler) | None => false,
+            Some(TableCommand::Drop) => true,
+            Some(TableCommand::Create) => REPLACED.get() == std::ptr::from_ref(self),
+            Some(
+                TableCommand::Truncate | TableCommand::Lock | TableCommand::Change | TableCommand::Handler,
+            )
+            | None => false,
         }
     }
 
@@ -250,7 +253,7 @@ thread_local! {
     /// The file of the table that this thread's statement re-creates; null if there is none. It may belong to
     /// a statement that has ended, until another one locks a table of the folder or the thread leaves the
     /// session.
-    static REPLACED: Cell<*const File> = const { Cell::new(null()) };
+    static REPLACED: Cell<*const FolderFile> = const { Cell::new(null()) };
 }
 
 /// The number of threads whose [`REPLACED`] is not null.
@@ -266,8 +269,8 @@ pub(crate) fn locks(schema: &[u8], table: &[u8], lock_type: c_int) {
     if schema != SCHEMA.as_bytes() {
         return;
     }
-    let is_of_table = |file: &&File| file.name.to_bytes().strip_suffix(b".frm") == Some(table);
-    let file = if lock_type == EXCLUSIVE && command::current() == Some(Command::Create) {
+    let is_of_table = |file: &&FolderFile| file.name.to_bytes().strip_suffix(b".frm") == Some(table);
+    let file = if lock_type == EXCLUSIVE && command::current() == Some(TableCommand::Create) {
         shown().and_then(|files| files.iter().find(is_of_table))
     } else {
         None
@@ -285,7 +288,7 @@ pub(crate) fn leave_session() {
 /// Notes the file of the table that the calling thread's statement re-creates.
 #[cold]
 #[inline(never)]
-fn replaces(file: Option<&File>) {
+fn replaces(file: Option<&FolderFile>) {
     let before = REPLACED.replace(file.map_or(null(), std::ptr::from_ref));
     match (before.is_null(), file) {
         (true, Some(_)) => REPLACING.fetch_add(1, Ordering::Relaxed),
@@ -340,7 +343,7 @@ pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t)
         return unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags, mode) as c_int };
     };
     // SAFETY: the next object's function of this name has this type.
-    let next = unsafe { transmute::<*mut c_void, Open>(next.as_ptr()) };
+    let next = unsafe { transmute::<*mut c_void, OpenFn>(next.as_ptr()) };
     // SAFETY: passed on unchanged.
     unsafe { next(path, flags, mode) }
 }
@@ -507,7 +510,7 @@ pub(crate) mod tests {
 
     /// Sets the calling thread's state as if its statement were about to replace a table.
     pub(crate) fn replace_a_table() {
-        replaces(Some(&File::new(("threads.frm".to_owned(), Vec::new())).unwrap()));
+        replaces(Some(&FolderFile::new(("threads.frm".to_owned(), Vec::new())).unwrap()));
     }
 
     /// Returns the results of both functions, with the size or errno.

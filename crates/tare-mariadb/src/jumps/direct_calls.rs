@@ -14,7 +14,7 @@
 
 use std::ffi::c_void;
 
-use tare_host::jumps::{Target, write_jumps};
+use tare_host::jumps::{JumpTarget, write_jumps};
 use tare_host::process::{Segments, symbol};
 
 use super::built_in::{self, KEYS};
@@ -38,11 +38,15 @@ pub(crate) fn redirect(
     let functions = built_in::functions(&program.image(), series, keys)?;
     let shim = |slot: usize| {
         let slot = table.cast::<usize>().wrapping_add(slot);
-        // SAFETY: the table has a function pointer for each of the series' slots.
-        if routing::may_change(slot) { Target::Slot(slot.addr()) } else { Target::Address(unsafe { *slot }) }
+        if routing::may_change(slot) {
+            JumpTarget::Slot(slot.addr())
+        } else {
+            // SAFETY: the table has a function pointer for each of the series' slots.
+            JumpTarget::Address(unsafe { *slot })
+        }
     };
     let functions = functions.into_iter().map(|(slot, from)| (from, shim(slot)));
-    let further = further.iter().map(|(from, to)| (*from, Target::Address(*to)));
+    let further = further.iter().map(|(from, to)| (*from, JumpTarget::Address(*to)));
     let jumps = functions.chain(further).collect::<Vec<_>>();
     // SAFETY: the built-in's functions begin at multiples of 16, so each has the bytes; the caller looked at
     // more of a further one. Nobody runs them: this is the only thread, and it is here. Shims have the types

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use tare_host::options::wildcard_matches;
 use tare_host::process::symbol;
 
-use crate::host::command::{self, Command};
+use crate::host::command::{self, TableCommand};
 pub use crate::host::running::server_is_up;
 
 /// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
@@ -154,9 +154,9 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
         // SAFETY: the server passes a NUL-terminated text.
         let given = unsafe { CStr::from_ptr(text) }.to_bytes();
         match said(number, given, not_made) {
-            Said::AsGiven => {}
-            Said::Nothing => return,
-            Said::Clear(clear, is_error) => {
+            ErrorReplacement::AsGiven => {}
+            ErrorReplacement::Nothing => return,
+            ErrorReplacement::Clear(clear, is_error) => {
                 let mut copy = [0u8; TEXT_SIZE];
                 clear.write_to(&mut copy, ACCOUNT.get().copied().unwrap_or(|_| false));
                 let flags = if is_error { 0 } else { flags };
@@ -164,7 +164,7 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
                 unsafe { next(clear.number, copy.as_ptr().cast(), flags) };
                 return;
             }
-            Said::Formatted(number, parts) => {
+            ErrorReplacement::Formatted(number, parts) => {
                 // The server calls this function again meanwhile.
                 let heard = NOT_MADE.get();
                 if raise(number, parts) {
@@ -178,7 +178,7 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
 }
 
 /// The replacement of a server's error.
-enum Said<'a> {
+enum ErrorReplacement<'a> {
     /// The server's own text.
     AsGiven,
     /// No error: a better one follows or was already sent.
@@ -192,22 +192,26 @@ enum Said<'a> {
 /// The space for a name of 64 characters in an error's text, with a terminating zero.
 const NAME_SIZE: usize = 64 * 3 + 1;
 
-fn said(number: c_uint, given: &[u8], not_made: NotMade) -> Said<'_> {
+fn said(number: c_uint, given: &[u8], not_made: NotMade) -> ErrorReplacement<'_> {
     match (number, not_made) {
         (number, _) if number == NOT_CREATED.0 && leads_here(given) => {
             NOT_MADE.set(NotMade::KeptBack);
-            return Said::Nothing;
+            return ErrorReplacement::Nothing;
         }
         (number, NotMade::KeptBack) if number == NO_SUCH_COMMAND.0 => {
             let is_temporary = command::makes_temporary();
             NOT_MADE.set(NotMade::Refused { is_temporary });
             if is_temporary {
-                return Said::Formatted(NO_CREATE_OPTION, [ENGINES.1.to_bytes(), b"TEMPORARY", b""]);
+                return ErrorReplacement::Formatted(
+                    NO_CREATE_OPTION,
+                    [ENGINES.1.to_bytes(), b"TEMPORARY", b""],
+                );
             }
-            return refused(number, given).map_or(Said::AsGiven, |clear| Said::Clear(clear, false));
+            return refused(number, given)
+                .map_or(ErrorReplacement::AsGiven, |clear| ErrorReplacement::Clear(clear, false));
         }
-        (ADDED, NotMade::Refused { is_temporary: true }) => return Said::Nothing,
-        (ADDED, NotMade::Refused { .. }) => return Said::Clear(WRONG_USAGE_ONLY, true),
+        (ADDED, NotMade::Refused { is_temporary: true }) => return ErrorReplacement::Nothing,
+        (ADDED, NotMade::Refused { .. }) => return ErrorReplacement::Clear(WRONG_USAGE_ONLY, true),
         _ => {}
     }
     let views = VIEWS.get().map_or(&[][..], Vec::as_slice);
@@ -216,19 +220,19 @@ fn said(number: c_uint, given: &[u8], not_made: NotMade) -> Said<'_> {
     {
         let engine = ENGINES.1.to_bytes();
         match command::current() {
-            Some(Command::Handler) => {
-                return Said::Formatted(NO_OPTION, [engine, b"performance_schema", view]);
+            Some(TableCommand::Handler) => {
+                return ErrorReplacement::Formatted(NO_OPTION, [engine, b"performance_schema", view]);
             }
-            Some(Command::Create) if command::makes_temporary() => {
-                return Said::Formatted(NO_CREATE_OPTION, [engine, b"TEMPORARY", b""]);
+            Some(TableCommand::Create) if command::makes_temporary() => {
+                return ErrorReplacement::Formatted(NO_CREATE_OPTION, [engine, b"TEMPORARY", b""]);
             }
             _ => {}
         }
     }
-    let truncates = || command::current() == Some(Command::Truncate);
+    let truncates = || command::current() == Some(TableCommand::Truncate);
     let not_emptied = || truncated_view(number, given, views).filter(|_| truncates());
     let clear = clearer(number, given).or_else(|| named_engine(number, given)).or_else(not_emptied);
-    clear.map_or(Said::AsGiven, |clear| Said::Clear(clear, false))
+    clear.map_or(ErrorReplacement::AsGiven, |clear| ErrorReplacement::Clear(clear, false))
 }
 
 /// Makes the server raise an error in its client's language; returns false if it does not export the
@@ -490,19 +494,24 @@ mod tests {
     #[test]
     fn what_the_server_adds_to_a_refusal_is_what_the_built_in_adds() {
         let place = "database: 'performance_schema'  username: 'tare'  hostname: '127";
-        assert!(matches!(said(1434, place.as_bytes(), NotMade::No), Said::Nothing));
+        assert!(matches!(said(1434, place.as_bytes(), NotMade::No), ErrorReplacement::Nothing));
         assert_eq!(NOT_MADE.replace(NotMade::No), NotMade::KeptBack);
         let cannot = b"Can't create table `a`.`b` (errno: 1 \"Operation not permitted\")";
-        assert!(matches!(said(1005, cannot, NotMade::KeptBack), Said::Clear(..)));
+        assert!(matches!(said(1005, cannot, NotMade::KeptBack), ErrorReplacement::Clear(..)));
         assert_eq!(NOT_MADE.replace(NotMade::No), NotMade::Refused { is_temporary: false });
         let added = b"Got error 1 \"Operation not permitted\" from storage engine FEDERATED";
-        let Said::Clear(clear, is_error) = said(1030, added, NotMade::Refused { is_temporary: false }) else {
+        let ErrorReplacement::Clear(clear, is_error) =
+            said(1030, added, NotMade::Refused { is_temporary: false })
+        else {
             panic!("another text");
         };
         assert_eq!((clear.number, is_error), (1683, true));
-        assert!(matches!(said(1030, added, NotMade::Refused { is_temporary: true }), Said::Nothing));
-        assert!(matches!(said(1030, added, NotMade::No), Said::AsGiven));
-        assert!(matches!(said(1005, cannot, NotMade::No), Said::AsGiven));
+        assert!(matches!(
+            said(1030, added, NotMade::Refused { is_temporary: true }),
+            ErrorReplacement::Nothing
+        ));
+        assert!(matches!(said(1030, added, NotMade::No), ErrorReplacement::AsGiven));
+        assert!(matches!(said(1005, cannot, NotMade::No), ErrorReplacement::AsGiven));
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn messages(text: &str, moment: impl Fn(Wall) -> Option<u64>) -> Vec<LogRow> {
     // The second of the last message, and how many messages had it before.
     let (mut second, mut nth) = (0, 0);
     for line in text.lines() {
-        match Head::of(line).and_then(|head| Some((moment(head.wall)?, head))) {
+        match MessageHead::of(line).and_then(|head| Some((moment(head.wall)?, head))) {
             Some((at, head)) => {
                 nth = if at == second { nth + 1 } else { 0 };
                 second = at;
@@ -73,17 +73,17 @@ fn messages(text: &str, moment: impl Fn(Wall) -> Option<u64>) -> Vec<LogRow> {
 }
 
 /// The first line of a message.
-struct Head<'a> {
+struct MessageHead<'a> {
     wall: Wall,
     thread_id: Option<u64>,
     prio: Priority,
     message: &'a str,
 }
 
-impl<'a> Head<'a> {
+impl<'a> MessageHead<'a> {
     /// Parses `2026-11-23  0:02:22 7 [Warning] message`, or `261123  0:02:22 [ERROR] message` as at the start
     /// of a crash report.
-    fn of(line: &'a str) -> Option<Head<'a>> {
+    fn of(line: &'a str) -> Option<MessageHead<'a>> {
         let (date, rest) = line.split_once(' ')?;
         let (time, rest) = rest.trim_start().split_once(' ')?;
         let (thread_id, rest) = match rest.strip_prefix('[') {
@@ -109,7 +109,7 @@ impl<'a> Head<'a> {
             None => return None,
         };
         let [hour, minute, second] = numbers(time, ':')?;
-        Some(Head { wall: [year, month, day, hour, minute, second], thread_id, prio, message })
+        Some(MessageHead { wall: [year, month, day, hour, minute, second], thread_id, prio, message })
     }
 
     fn row(&self, logged_us: u64) -> LogRow {

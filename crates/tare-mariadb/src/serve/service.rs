@@ -32,13 +32,13 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 /// The endpoint; it runs until the process exits.
 static SERVICE: Mutex<Option<Endpoint>> = Mutex::new(None);
 /// The names by which the server's sessions may ask for tables; set before the endpoint listens.
-static NAMES: OnceLock<install::Names> = OnceLock::new();
+static NAMES: OnceLock<install::SecretNames> = OnceLock::new();
 /// Whether the tables' files are shown to the server and, if not, why.
-static SHOWN: OnceLock<Result<(), Hindrance>> = OnceLock::new();
+static SHOWN: OnceLock<Result<(), ShowHindrance>> = OnceLock::new();
 
 /// The reason the server does not show the tables to its sessions. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
-enum Hindrance {
+enum ShowHindrance {
     #[error("switched off by its option tables=OFF")]
     SwitchedOff,
     #[error("{0}")]
@@ -102,8 +102,11 @@ fn serve() -> Result<Endpoint, String> {
     if let Err(error) = active::begin(options, governor::CLOCKS) {
         line(Severity::Warning, &format!("there is no active session history: {error}"));
     }
-    let files =
-        if options.tables { files(options.shape.tables(), &datadir) } else { Err(Hindrance::SwitchedOff) };
+    let files = if options.tables {
+        files(options.shape.tables(), &datadir)
+    } else {
+        Err(ShowHindrance::SwitchedOff)
+    };
     let version = status::current().server_version.unwrap_or_default();
     let config = EndpointConfig {
         socket_path: socket.clone(),
@@ -119,7 +122,7 @@ fn serve() -> Result<Endpoint, String> {
     redirect::lead_to(&socket).map_err(|error| error.to_string())?;
     let _set_once = SHOWN.set(files.and_then(|files| Ok(folder::show(files)?)));
     match hindrance(&datadir) {
-        Some(Hindrance::SwitchedOff) => {}
+        Some(ShowHindrance::SwitchedOff) => {}
         Some(reason) => line(
             Severity::Warning,
             &format!(
@@ -156,10 +159,10 @@ fn views() -> Vec<&'static str> {
 
 /// Returns the files of the tables, except tables whose place is taken by a foreign file. Also sets
 /// [`NAMES`].
-fn files(tables: &[&dyn Table], datadir: &Path) -> Result<Vec<(String, Vec<u8>)>, Hindrance> {
+fn files(tables: &[&dyn Table], datadir: &Path) -> Result<Vec<(String, Vec<u8>)>, ShowHindrance> {
     let (files, names) = install::files(tables, federated::ENDPOINT)?;
     let _set_once = NAMES.set(names);
-    let is_free = |file: &install::File| {
+    let is_free = |file: &install::TableFile| {
         let foreign = matches!(install::foreign(datadir, file.table), Ok(true));
         if foreign {
             let text = format!("performance_schema.{} is somebody else's file, left alone", file.table);
@@ -171,11 +174,11 @@ fn files(tables: &[&dyn Table], datadir: &Path) -> Result<Vec<(String, Vec<u8>)>
 }
 
 /// Returns why the server does not show the tables to its sessions now; `None` if it does.
-fn hindrance(datadir: &Path) -> Option<&'static Hindrance> {
+fn hindrance(datadir: &Path) -> Option<&'static ShowHindrance> {
     match SHOWN.get()? {
         Err(reason) => Some(reason),
-        Ok(()) if !datadir.join(federated::SCHEMA).is_dir() => Some(&Hindrance::NoFolder),
-        Ok(()) if !STORAGE_ENGINE_LOADED.load(Ordering::Relaxed) => Some(&Hindrance::NoStorageEngine),
+        Ok(()) if !datadir.join(federated::SCHEMA).is_dir() => Some(&ShowHindrance::NoFolder),
+        Ok(()) if !STORAGE_ENGINE_LOADED.load(Ordering::Relaxed) => Some(&ShowHindrance::NoStorageEngine),
         Ok(()) => None,
     }
 }
@@ -244,7 +247,7 @@ fn status_rows() -> Vec<StatusRow> {
                 folder::failed()
             ),
             None => "ON".to_owned(),
-            Some(Hindrance::SwitchedOff) => "OFF".to_owned(),
+            Some(ShowHindrance::SwitchedOff) => "OFF".to_owned(),
             Some(reason) => format!("OFF: {reason}"),
         };
         rows.push(("tables", tables));

@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use tare_host::options::{Kind, OPTIONS, OptionDef, Options};
+use tare_host::options::{OPTIONS, OptionDef, OptionType, Options};
 
 use crate::host::system_variable::VariableError;
 use crate::host::{status_variable, system_variable};
@@ -18,7 +18,7 @@ const AS_NEEDED: i64 = -1;
 fn sizes(options: &Options) -> Vec<(String, i64)> {
     let mut options = options.clone();
     let mut size = |def: &OptionDef| match def.kind {
-        Kind::Count(.., field) => Some((
+        OptionType::Count(.., field) => Some((
             def.name.replace('-', "_"),
             match *field(&mut options) {
                 u32::MAX => AS_NEEDED,

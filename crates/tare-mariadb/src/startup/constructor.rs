@@ -7,10 +7,10 @@ use std::os::unix::ffi::OsStringExt;
 use tare_host::process::log;
 use tare_host::process::panic::caught;
 
-use super::program::{PsiBootstrap, Server};
+use super::program::{PsiBootstrap, ServerSymbols};
 use super::{answer, disable, environment, plan};
 use crate::interpose::{folder, leftovers, redirect};
-use crate::status::{self, DisableReason, State};
+use crate::status::{self, DisableReason, ProviderState};
 
 /// The library's constructor: glibc calls the functions of `.init_array` with the arguments of `main`.
 #[used]
@@ -25,7 +25,7 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
     folder::resolve();
     leftovers::resolve();
     log::resolve();
-    let Some(server) = Server::find() else { return };
+    let Some(server) = ServerSymbols::find() else { return };
     // A panic is a reason to disable tare like any other.
     let begun = caught(|| {
         // SAFETY: the loader runs constructors one by one, before any thread exists.
@@ -39,7 +39,7 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
         Ok(plan) => {
             leftovers::clear_when_known();
             if status::set_plan(plan) {
-                status::set_state(State::Waiting);
+                status::set_state(ProviderState::Waiting);
                 // SAFETY: main has not started.
                 unsafe { server.set_hook(&BOOTSTRAP) };
             }

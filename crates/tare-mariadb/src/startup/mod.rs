@@ -15,15 +15,15 @@ use std::ffi::{OsStr, OsString, c_int, c_void};
 use crate::abi::{INTERFACE_VERSION, Series};
 pub use crate::host::running::{data_directory, server_is_up};
 use crate::settings::ServerSettings;
-use crate::status::{self, State};
+use crate::status::{self, ProviderState};
 pub use crate::status::{DisableReason, StartPlan};
-use program::Server;
+use program::ServerSymbols;
 use tare_host::options::{OptionFiles, Options};
 use tare_host::process::log::{self, Severity};
 use tare_host::process::panic::caught;
 
 /// Decides whether to serve `server`, started with `arguments` (the program's name first).
-fn plan(server: &Server, arguments: &[OsString]) -> Result<StartPlan, DisableReason> {
+fn plan(server: &ServerSymbols, arguments: &[OsString]) -> Result<StartPlan, DisableReason> {
     let version = server.version();
     status::set_server(version.clone(), version.as_deref().and_then(Series::of));
     let files = OptionFiles::of_server(arguments);
@@ -82,7 +82,7 @@ fn answer(version: c_int) -> *const c_void {
     .unwrap_or_else(|why| Err(DisableReason::Panic(why)));
     match started {
         Ok(table) => {
-            status::set_state(State::Active);
+            status::set_state(ProviderState::Active);
             for error in &plan.options.ignored {
                 log::line(Severity::Warning, &format!("leaves out a rule of the server's: {error}"));
             }
@@ -104,5 +104,5 @@ fn disable(reason: DisableReason) {
     if reason.serves() {
         log::line(reason.level(), &format!("disables itself, the server runs without it: {reason}"));
     }
-    status::set_state(State::Disabled(reason));
+    status::set_state(ProviderState::Disabled(reason));
 }

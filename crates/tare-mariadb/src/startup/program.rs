@@ -20,7 +20,7 @@ pub const GROUPS: &CStr = c"load_default_groups";
 type SetServerVersion = unsafe extern "C" fn(*mut c_char, usize);
 
 /// The symbols of a server. Only a program that exports all of [`EXPORTS`] is one.
-pub(crate) struct Server {
+pub(crate) struct ServerSymbols {
     hook: *mut *const PsiBootstrap,
 }
 
@@ -29,11 +29,11 @@ const VERSION_LENGTH: usize = 60;
 /// The most groups of option files that are read of a server.
 const MOST_GROUPS: usize = 64;
 
-impl Server {
+impl ServerSymbols {
     /// Returns the server that this process is; `None` if it is another program.
-    pub(crate) fn find() -> Option<Server> {
+    pub(crate) fn find() -> Option<ServerSymbols> {
         let [hook, _, _] = EXPORTS.map(symbol);
-        EXPORTS.iter().all(|name| symbol(name).is_some()).then_some(Server { hook: hook?.cast() })
+        EXPORTS.iter().all(|name| symbol(name).is_some()).then_some(ServerSymbols { hook: hook?.cast() })
     }
 
     /// Returns the version compiled into the server. The exported variable `server_version` is still empty

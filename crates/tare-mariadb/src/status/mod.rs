@@ -12,7 +12,7 @@ pub use disable_reason::DisableReason;
 
 /// The state of tare in this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub enum ProviderState {
     /// The program is not a server: tare was loaded by inheritance and does nothing.
     #[default]
     NotAServer,
@@ -24,13 +24,13 @@ pub enum State {
     Disabled(DisableReason),
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ProviderState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            State::NotAServer => f.write_str("not a server"),
-            State::Waiting => f.write_str("waiting for the server to ask"),
-            State::Active => f.write_str("active"),
-            State::Disabled(reason) => write!(f, "disabled: {reason}"),
+            ProviderState::NotAServer => f.write_str("not a server"),
+            ProviderState::Waiting => f.write_str("waiting for the server to ask"),
+            ProviderState::Active => f.write_str("active"),
+            ProviderState::Disabled(reason) => write!(f, "disabled: {reason}"),
         }
     }
 }
@@ -39,7 +39,7 @@ impl fmt::Display for State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TareStatus {
     /// The state of tare.
-    pub state: State,
+    pub state: ProviderState,
     /// The server's compiled-in version (`--version=` may make the server report another one).
     pub server_version: Option<String>,
     /// The server's series, if known.
@@ -52,7 +52,7 @@ impl TareStatus {
 }
 
 static STATUS: RwLock<TareStatus> =
-    RwLock::new(TareStatus { state: State::NotAServer, server_version: None, series: None });
+    RwLock::new(TareStatus { state: ProviderState::NotAServer, server_version: None, series: None });
 
 /// Returns the current status.
 pub fn current() -> TareStatus {
@@ -65,7 +65,7 @@ pub(crate) fn set_server(version: Option<String>, series: Option<Series>) {
     status.series = series;
 }
 
-pub(crate) fn set_state(state: State) {
+pub(crate) fn set_state(state: ProviderState) {
     STATUS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).state = state;
 }
 

@@ -2,11 +2,11 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_mariadb::install::{Collation, Default, FrmField, Key, TableDefinition, write};
+use tare_mariadb::install::{Collation, Default, FrmField, KeyDefinition, TableDefinition, write};
 use tare_server::sql::literal;
 use tare_tables::{Access, SqlType, Table};
 use tare_testkit::server::Server;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::reference;
 use crate::sample::{Sample, collation_sql, columns_sql, keys_sql};
@@ -19,7 +19,7 @@ struct Mirror {
 
 impl Mirror {
     fn start() -> Mirror {
-        let server = Server::start(crate::settings(Provider::BuiltIn)).unwrap();
+        let server = Server::start(crate::settings(TestProvider::BuiltIn)).unwrap();
         let mut conn = server.client().unwrap();
         conn.query_drop("CREATE DATABASE near; ").unwrap();
         conn.query_drop("CREATE DATABASE far").unwrap();
@@ -197,7 +197,7 @@ fn keys_are_the_server_s_own_byte_for_byte() {
         let name = format!("keys_{at}");
         let connection = connection(&name);
         let mut definition = definition(pick, &connection);
-        let key = |name: &str, columns: &[usize]| Key {
+        let key = |name: &str, columns: &[usize]| KeyDefinition {
             name: name.into(),
             columns: columns.into(),
             primary: false,
@@ -205,7 +205,9 @@ fn keys_are_the_server_s_own_byte_for_byte() {
         definition.keys =
             vec![key("a", &[0]), key("b", &[1, 2]), key("long name", &[3, 2, 1]), key("d", &[2, 0])];
         if definition.fields[2..].iter().all(|it| !it.nullable) {
-            definition.keys.insert(0, Key { name: "PRIMARY".into(), columns: vec![2, 3], primary: true });
+            definition
+                .keys
+                .insert(0, KeyDefinition { name: "PRIMARY".into(), columns: vec![2, 3], primary: true });
         }
         if definition.fields.iter().map(|field| field.name).collect::<std::collections::HashSet<_>>().len()
             == 4

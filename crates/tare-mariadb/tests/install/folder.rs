@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tare_mariadb::install::federated::ENDPOINT;
-use tare_mariadb::install::{self, COMMENT, File, InstallError, TableDefinition};
+use tare_mariadb::install::{self, COMMENT, InstallError, TableDefinition, TableFile};
 use tare_tables::{SqlType, Table};
 use tempfile::TempDir;
 
@@ -38,7 +38,7 @@ fn names(dir: &TempDir) -> Vec<String> {
     names
 }
 
-fn files(tables: &[&Sample]) -> Result<Vec<File>, InstallError> {
+fn files(tables: &[&Sample]) -> Result<Vec<TableFile>, InstallError> {
     let tables: Vec<&dyn Table> = tables.iter().map(|table| *table as &dyn Table).collect();
     Ok(install::files(&tables, ENDPOINT)?.0)
 }
@@ -70,7 +70,7 @@ fn what_an_earlier_version_left_is_listed_and_goes_and_nothing_else_does() {
 fn names_are_new_each_time_and_known_to_who_made_them() {
     let (threads, users) = (table("threads"), table("users"));
     let tables: [&dyn Table; 2] = [&threads, &users];
-    let name = |file: &File| {
+    let name = |file: &TableFile| {
         let text = String::from_utf8_lossy(&file.content);
         let (_, rest) = text.split_once("/performance_schema/").unwrap();
         rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "_-".contains(*c)).collect::<String>()

@@ -5,10 +5,10 @@ use std::net::{SocketAddrV4, TcpListener};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_mariadb::install::{self, File, TableDefinition, federated};
+use tare_mariadb::install::{self, TableDefinition, TableFile, federated};
 use tare_tables::{Access, Table};
 use tare_testkit::server::Server;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::reference;
 
@@ -18,7 +18,7 @@ fn far() -> (Server, SocketAddrV4) {
         std::net::SocketAddr::V4(address) => address,
         std::net::SocketAddr::V6(address) => panic!("{address}"),
     };
-    let settings = crate::settings(Provider::BuiltIn)
+    let settings = crate::settings(TestProvider::BuiltIn)
         .option("--skip-networking=0")
         .option("--bind-address=127.0.0.1")
         .option(format!("--port={}", address.port()))
@@ -57,7 +57,7 @@ fn keys_lead_to_single_rows_and_changes_arrive() {
     }
     let (far, address) = far();
     let mut far_conn = far.client().unwrap();
-    let near = Server::start(crate::settings(Provider::Off)).unwrap();
+    let near = Server::start(crate::settings(TestProvider::Off)).unwrap();
     let mut near_conn = near.client().unwrap();
 
     let mut tables = reference::tables(&mut far_conn);
@@ -71,7 +71,7 @@ fn keys_lead_to_single_rows_and_changes_arrive() {
         // A stock far end knows the tables by their own names only.
         let connection = format!("mysql://tare@{address}/performance_schema/{}", table.name());
         let content = install::write(&TableDefinition::of(*table, &connection, install::COMMENT)).unwrap();
-        File { table: table.name(), content }
+        TableFile { table: table.name(), content }
     };
     crate::leave(&near.data(), &all.iter().map(file).collect::<Vec<_>>());
 
@@ -129,7 +129,7 @@ fn leave_all(server: &Server) -> usize {
 
 #[test]
 fn what_an_earlier_version_left_goes_at_the_next_start_with_tare_whether_it_serves_or_not() {
-    let serving = crate::settings(Provider::tare());
+    let serving = crate::settings(TestProvider::tare());
     let mut server = Server::start(serving.clone()).unwrap();
     for (settings, what) in [
         (serving.clone(), "serves"),
@@ -159,7 +159,7 @@ fn what_an_earlier_version_left_goes_at_the_next_start_with_tare_whether_it_serv
 
 #[test]
 fn a_server_without_plugin_and_provider_is_unharmed_by_leftovers() {
-    let mut server = Server::start(crate::settings(Provider::Off).option("--plugin-load=")).unwrap();
+    let mut server = Server::start(crate::settings(TestProvider::Off).option("--plugin-load=")).unwrap();
     let mut conn = server.client().unwrap();
     conn.query_drop("CREATE TABLE mysql.own (a INT) ENGINE=InnoDB").unwrap();
     conn.query_drop("INSERT INTO mysql.own VALUES (1)").unwrap();
@@ -185,7 +185,7 @@ fn status(server: &Server, name: &str) -> String {
 
 #[test]
 fn without_the_plugin_the_tables_are_the_servers_own_until_it_is_loaded() {
-    let server = Server::start(crate::settings(Provider::tare()).option("--plugin-load=")).unwrap();
+    let server = Server::start(crate::settings(TestProvider::tare()).option("--plugin-load=")).unwrap();
     let mut conn = server.client().unwrap();
     for table in ["threads", "setup_instruments", "global_status", "events_waits_history"] {
         let read = conn.query_drop(format!("SELECT * FROM performance_schema.{table}"));
@@ -222,10 +222,10 @@ fn without_a_folder_the_endpoint_serves_and_says_so() {
     if crate::without_federated() {
         return;
     }
-    let mut server = Server::start(crate::settings(Provider::Off)).unwrap();
+    let mut server = Server::start(crate::settings(TestProvider::Off)).unwrap();
     server.stop().unwrap();
     std::fs::remove_dir_all(server.data().join("performance_schema")).unwrap();
-    server.settings = crate::settings(Provider::tare());
+    server.settings = crate::settings(TestProvider::tare());
     server.resume().unwrap();
     let told = "the data directory has no folder performance_schema";
     assert_eq!(server.log().matches(told).count(), 1, "{}", server.log());
@@ -248,7 +248,7 @@ fn without_a_folder_the_endpoint_serves_and_says_so() {
 
 #[test]
 fn somebody_elses_file_is_left_alone_and_named() {
-    let mut server = Server::start(crate::settings(Provider::tare())).unwrap();
+    let mut server = Server::start(crate::settings(TestProvider::tare())).unwrap();
     server.stop().unwrap();
     std::fs::write(server.data().join("performance_schema/users.frm"), "own").unwrap();
     server.resume().unwrap();
@@ -265,7 +265,7 @@ fn the_files_are_no_files_to_the_instrumentation() {
     if crate::without_federated() {
         return;
     }
-    let server = Server::start(crate::settings(Provider::tare())).unwrap();
+    let server = Server::start(crate::settings(TestProvider::tare())).unwrap();
     let mut conn = server.client().unwrap();
     let named = "SELECT count(*) FROM performance_schema.file_instances WHERE file_name LIKE \
                  '%/performance_schema/%.frm'";

@@ -7,7 +7,7 @@ use tare_mariadb::install;
 use tare_mariadb::install::federated::ENDPOINT;
 use tare_tables::{Column, SqlType, Table};
 use tare_testkit::server::Server;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::sample::{Sample, leak, type_sql};
 
@@ -112,7 +112,7 @@ fn every_table_of_the_reference_is_served_with_the_reference_s_columns() {
     if crate::without_federated() {
         return;
     }
-    let server = Server::start(crate::settings(Provider::BuiltIn)).unwrap();
+    let server = Server::start(crate::settings(TestProvider::BuiltIn)).unwrap();
     let mut conn = server.client().unwrap();
     let tables = tables(&mut conn);
     assert!(tables.len() >= 81, "{} tables", tables.len());

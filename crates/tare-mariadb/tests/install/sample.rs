@@ -3,7 +3,7 @@
 use tare_engine::Engine;
 use tare_mariadb::install::{Collation, Default, FrmField, TableDefinition};
 use tare_server::sql::literal;
-use tare_tables::{Access, Column, Query, Sink, SqlType, Table, TableError, Value};
+use tare_tables::{Access, Column, Query, RowSink, SqlType, Table, TableError, Value};
 
 /// A table that is only declared.
 pub(crate) struct Sample {
@@ -48,7 +48,7 @@ impl Table for Sample {
     fn body(&self) -> Option<String> {
         self.body.map(str::to_owned)
     }
-    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: RowSink<'_>) {}
     fn update(&self, _: &Engine, _: &[Value], _: &[(usize, Value)]) -> Result<bool, TableError> {
         Err(TableError::WrongUsage)
     }
@@ -71,7 +71,7 @@ pub(crate) fn columns_sql(definition: &TableDefinition<'_>) -> String {
 /// `, KEY …` for every key.
 pub(crate) fn keys_sql(definition: &TableDefinition<'_>) -> String {
     let part = |column: &usize| format!("`{}`", definition.fields[*column].name);
-    let key = |key: &tare_mariadb::install::Key| {
+    let key = |key: &tare_mariadb::install::KeyDefinition| {
         let parts = key.columns.iter().map(part).collect::<Vec<_>>().join(", ");
         let head = if key.primary { "PRIMARY KEY".into() } else { format!("KEY `{}`", key.name) };
         format!(", {head} ({parts})")

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
-use tare_testkit::host::Host;
+use tare_testkit::host::HostProgram;
 use tare_testkit::poll;
 use tempfile::TempDir;
 
@@ -62,7 +62,7 @@ pub struct Server {
     child: Child,
     home: TempDir,
     start: Start,
-    host: Host,
+    host: HostProgram,
 }
 
 /// How a server is started.
@@ -105,7 +105,7 @@ impl Start {
     /// Starts it on fresh data and waits until it answers; its standard error goes to the file `stderr` of
     /// its folder.
     pub fn run(self) -> Server {
-        let host = Host::find().expect("a server");
+        let host = HostProgram::find().expect("a server");
         let home = host.new_home().expect("a data directory");
         let child = self.spawn(&host, home.path());
         let mut server = Server { child, home, start: self, host };
@@ -113,7 +113,7 @@ impl Start {
         server
     }
 
-    fn spawn(&self, host: &Host, home: &Path) -> Child {
+    fn spawn(&self, host: &HostProgram, home: &Path) -> Child {
         let libraries: Vec<&Path> = self.libraries.iter().map(PathBuf::as_path).collect();
         let mut command = preloaded(&host.mariadbd, &libraries);
         command.arg(&self.defaults).args(["--skip-networking", "--innodb-buffer-pool-size=16M"]);

@@ -136,7 +136,7 @@ impl Blockers {
         active: &mut [(&SeenThread, Doing)],
     ) -> Result<(), Error> {
         let rows = source.rows("metadata_locks", &metadata::COLUMNS, "")?;
-        let locks: Vec<metadata::Lock> = rows.iter().filter_map(metadata::lock).collect();
+        let locks: Vec<metadata::MetadataLockEntry> = rows.iter().filter_map(metadata::lock).collect();
         let mut holders = HashMap::new();
         for wait in metadata::waits(&locks) {
             if let Holder::Thread(holder) = wait.holding {
@@ -253,7 +253,7 @@ fn innodb_waits(source: &mut Source) -> Result<RowWaits, Error> {
     Ok(waits)
 }
 
-fn object(lock: &metadata::Lock) -> Object {
+fn object(lock: &metadata::MetadataLockEntry) -> Object {
     let part = |part: &String| Some(part.clone()).filter(|part| !part.is_empty());
     let [kind, schema, name] = lock.object.each_ref().map(part);
     [kind, schema, name, None]

@@ -1,6 +1,6 @@
 //! The tables in the file, and their columns.
 
-use crate::snapshot::{Column, Head, Type};
+use crate::snapshot::{SnapshotColumn, TableHead, Type};
 
 /// Name of the history: tare's own table, with all of its columns.
 pub use crate::snapshot::ACTIVE_SESSIONS as HISTORY;
@@ -50,9 +50,9 @@ pub const STATUS_COLUMNS: [(&str, Type); 2] = [("NAME", Type::Text), ("VALUE", T
 
 /// Returns the head of a table.
 #[must_use]
-pub fn head(table: &str, columns: &[(&str, Type)]) -> Head {
-    let column = |(name, kind): &(&str, Type)| Column { name: (*name).to_owned(), kind: *kind };
-    Head { table: table.to_owned(), columns: columns.iter().map(column).collect() }
+pub fn head(table: &str, columns: &[(&str, Type)]) -> TableHead {
+    let column = |(name, kind): &(&str, Type)| SnapshotColumn { name: (*name).to_owned(), kind: *kind };
+    TableHead { table: table.to_owned(), columns: columns.iter().map(column).collect() }
 }
 
 /// Returns the position of a column of [`HISTORY`].

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use super::columns::{HISTORY, LATE, head, place};
-use crate::snapshot::json_lines::Line;
-use crate::snapshot::{Error, Head, Header, LONGEST_LINE, Snapshot, Table, Tail, Value};
+use crate::snapshot::json_lines::SnapshotLine;
+use crate::snapshot::{Error, LONGEST_LINE, Snapshot, SnapshotHeader, SnapshotTable, TableHead, Tail, Value};
 
 /// Bytes that contain the first two lines: two headers.
 const FIRST_LINES: usize = 16 << 10;
@@ -35,7 +35,7 @@ pub fn is_history(path: &Path) -> bool {
 ///
 /// # Errors
 /// [`Error::Read`], with the line or the file that is wrong.
-pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Result<Snapshot, Error> {
+pub fn read(path: &Path, wanted: &dyn Fn(&TableHead, Option<&[Value]>) -> bool) -> Result<Snapshot, Error> {
     match HistoryReader::open(path) {
         Ok(reader) => collect(reader, wanted),
         Err(_) => Snapshot::read(path, wanted),
@@ -44,14 +44,14 @@ pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Re
 
 /// Rows of one table, while they are read.
 struct Collected {
-    head: Arc<Head>,
+    head: Arc<TableHead>,
     is_wanted: bool,
     rows: Vec<Vec<Value>>,
 }
 
 fn collect(
     mut reader: HistoryReader,
-    wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool,
+    wanted: &dyn Fn(&TableHead, Option<&[Value]>) -> bool,
 ) -> Result<Snapshot, Error> {
     let mut tables: BTreeMap<String, Collected> = BTreeMap::new();
     // Each file begins with the other tables again.
@@ -101,7 +101,7 @@ fn collect(
             rows: rows.len() as u64,
             error: None,
         };
-        (name, Table { head: Head::clone(&head), tail, rows })
+        (name, SnapshotTable { head: TableHead::clone(&head), tail, rows })
     };
     Ok(Snapshot { header, tables: tables.into_iter().map(table).collect() })
 }
@@ -115,14 +115,14 @@ struct LateDigests {
 
 impl LateDigests {
     /// Forgets the rows of an earlier life: there the same numbers were other statements.
-    fn live(&mut self, header: &Header) {
+    fn live(&mut self, header: &SnapshotHeader) {
         if self.started_at != header.started_at {
             self.started_at.clone_from(&header.started_at);
             self.rows.clear();
         }
     }
 
-    fn note(&mut self, header: &Header, row: &[Value], at: usize) {
+    fn note(&mut self, header: &SnapshotHeader, row: &[Value], at: usize) {
         self.live(header);
         if row[place("DIGEST")] == Value::Null
             && let (Some(thread), Some(event)) =
@@ -133,7 +133,7 @@ impl LateDigests {
     }
 
     /// Gives the rows of a statement the digest that a row of [`LATE`] has.
-    fn fill_in(&mut self, header: &Header, late: &[Value], rows: &mut [Vec<Value>]) {
+    fn fill_in(&mut self, header: &SnapshotHeader, late: &[Value], rows: &mut [Vec<Value>]) {
         self.live(header);
         let [thread, event, digest] = late else { return };
         let Some(key) = thread.count().zip(event.count()) else { return };
@@ -148,7 +148,7 @@ pub struct HistoryReader {
     /// Files that have not been begun, the next one last.
     files: Vec<(PathBuf, File)>,
     open: Option<OpenFile>,
-    header: Header,
+    header: SnapshotHeader,
     /// End of the last segment that has one.
     written_at: Option<String>,
     has_failed: bool,
@@ -162,14 +162,14 @@ struct OpenFile {
     /// Number of the line.
     number: u64,
     /// Tables of the segment.
-    heads: BTreeMap<String, Arc<Head>>,
+    heads: BTreeMap<String, Arc<TableHead>>,
     has_header: bool,
     /// Number of an incomplete line, and what is wrong with it.
     broken: Option<(u64, String)>,
 }
 
 /// A row and its table.
-type Entry = (Arc<Head>, Vec<Value>);
+type Entry = (Arc<TableHead>, Vec<Value>);
 
 impl HistoryReader {
     /// Opens a history: the file of this name, and those that rotation has renamed.
@@ -184,7 +184,7 @@ impl HistoryReader {
             let begin = first_lines(file).map_err(|error| failed(error.to_string()))?;
             match of_first_lines(&begin) {
                 None => {}
-                Some(Line::Header { snapshot }) if snapshot.history => {
+                Some(SnapshotLine::Header { snapshot }) if snapshot.history => {
                     header = Some(snapshot.known().map_err(failed)?);
                 }
                 Some(_) => return Err(foreign(path)),
@@ -197,7 +197,7 @@ impl HistoryReader {
     /// Returns the header that the last row is below; before the first row that of the oldest file. Each
     /// start of `tare ash` and each restart of the server adds one.
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &SnapshotHeader {
         &self.header
     }
 
@@ -234,7 +234,7 @@ impl Iterator for HistoryReader {
 
 /// What a line has for the reader.
 enum Part {
-    Header(Box<Header>),
+    Header(Box<SnapshotHeader>),
     Row(Entry),
     Tail(Tail),
 }
@@ -271,7 +271,7 @@ impl OpenFile {
             }
             let line = parse(without_zeros(&self.line));
             if let Some((number, why)) = self.broken.take()
-                && !matches!(line, Ok(Line::Header { .. }))
+                && !matches!(line, Ok(SnapshotLine::Header { .. }))
             {
                 return Err(format!("line {number}: no line of a history: {why}"));
             }
@@ -288,22 +288,22 @@ impl OpenFile {
         }
     }
 
-    fn part(&mut self, line: Line) -> Result<Option<Part>, String> {
+    fn part(&mut self, line: SnapshotLine) -> Result<Option<Part>, String> {
         match line {
-            Line::Header { snapshot } => {
+            SnapshotLine::Header { snapshot } => {
                 self.has_header = true;
                 self.heads.clear();
                 Ok(Some(Part::Header(Box::new(snapshot.known()?))))
             }
             _ if !self.has_header => Err("a history begins with its header".into()),
-            Line::Head(head) => {
+            SnapshotLine::Head(head) => {
                 self.heads.insert(head.table.clone(), Arc::new(head));
                 Ok(None)
             }
-            Line::Row { table, mut row } => {
+            SnapshotLine::Row { table, mut row } => {
                 let head = self.heads.get(&table);
                 let head = head.ok_or_else(|| format!("a row of {table}, which has not begun"))?;
-                let value = |column: &crate::snapshot::Column| {
+                let value = |column: &crate::snapshot::SnapshotColumn| {
                     let value = row.remove(&column.name).unwrap_or_default();
                     let value = column.kind.of_json(value);
                     value.ok_or_else(|| format!("{table}.{}: no such value", column.name))
@@ -311,8 +311,8 @@ impl OpenFile {
                 let row = head.columns.iter().map(value).collect::<Result<_, _>>()?;
                 Ok(Some(Part::Row((Arc::clone(head), row))))
             }
-            Line::Tail(tail) => Ok(Some(Part::Tail(tail))),
-            Line::End { .. } => Ok(None),
+            SnapshotLine::Tail(tail) => Ok(Some(Part::Tail(tail))),
+            SnapshotLine::End { .. } => Ok(None),
         }
     }
 }
@@ -323,9 +323,9 @@ fn without_zeros(line: &[u8]) -> &[u8] {
     &line[..end.map_or(0, |end| end + 1)]
 }
 
-fn parse(line: &[u8]) -> serde_json::Result<Line> {
+fn parse(line: &[u8]) -> serde_json::Result<SnapshotLine> {
     if let Ok(RowLine { table, row }) = serde_json::from_slice(line) {
-        return Ok(Line::Row { table, row });
+        return Ok(SnapshotLine::Row { table, row });
     }
     serde_json::from_slice(line)
 }
@@ -403,14 +403,14 @@ pub(super) fn may_go_on(file: &File) -> io::Result<bool> {
     let begin = first_lines(file)?;
     let first = without_zeros(begin.split(|byte| *byte == b'\n').next().unwrap_or_default());
     Ok(match of_first_lines(&begin) {
-        Some(Line::Header { snapshot }) => snapshot.history,
+        Some(SnapshotLine::Header { snapshot }) => snapshot.history,
         Some(_) => false,
         None => first.starts_with(HEADER) || HEADER.starts_with(first),
     })
 }
 
 /// Returns the first line, or the second if a power loss has cut the first. `None` if there is none yet.
-fn of_first_lines(begin: &[u8]) -> Option<Line> {
+fn of_first_lines(begin: &[u8]) -> Option<SnapshotLine> {
     begin.split(|byte| *byte == b'\n').take(2).find_map(|line| parse(without_zeros(line)).ok())
 }
 

@@ -10,7 +10,7 @@ use super::late::LateDigests;
 use super::seen::{Seen, SeenThread, query};
 use super::tools::Tools;
 use super::{AshError, Sample};
-use crate::source::{Error, Kind, Prepared, Source};
+use crate::source::{Error, Kind, PreparedQuery, Source};
 
 /// How much later than due a sample is at most on a busy server. Before one that is later still there was no
 /// sampling.
@@ -20,7 +20,7 @@ const LATE: Duration = Duration::from_secs(5);
 pub(super) struct Sampler {
     source: Source,
     coverage: Coverage,
-    query: Prepared,
+    query: PreparedQuery,
     blockers: Blockers,
     tools: Tools,
     late: LateDigests,

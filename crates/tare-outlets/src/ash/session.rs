@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use tare_connect::Place;
+use tare_connect::ServerLocation;
 
 use super::copier::{Copier, has_history};
 use super::cost::Cost;
 use super::sampler::Sampler;
 use super::{AshError, Sample};
-use crate::snapshot::{Choice, Header, header};
+use crate::snapshot::{SnapshotHeader, TableChoice, header};
 use crate::source::{Address, Error, Source};
 
 /// Seconds that the connection may be idle: longer than the longest interval.
@@ -24,7 +24,7 @@ enum Feed {
 /// An open connection.
 pub(super) struct Session {
     feed: Feed,
-    pub(super) header: Header,
+    pub(super) header: SnapshotHeader,
     /// Rows of `tare_status` for the file.
     pub(super) status: Vec<(&'static str, String)>,
     /// Number of answers so far.
@@ -42,7 +42,7 @@ impl Session {
         if matches!(address, Address::Account(_)) {
             source.execute(&format!("SET time_zone = '+00:00', SESSION wait_timeout = {PATIENCE}"))?;
         }
-        let mut header = header(&mut source, &Choice { tables: vec![], text: false })?;
+        let mut header = header(&mut source, &TableChoice { tables: vec![], text: false })?;
         header.history = true;
         let is_copied = has_history(&mut source)?;
         if !is_copied && matches!(address, Address::Socket(_)) {
@@ -57,7 +57,7 @@ impl Session {
     /// Returns what it does, for the user.
     pub(super) fn said(&self) -> String {
         let interval = humantime::format_duration(self.interval);
-        let Header { address, version, .. } = &self.header;
+        let SnapshotHeader { address, version, .. } = &self.header;
         match &self.feed {
             Feed::Sampler(_) => format!("samples {address} ({version}) every {interval}"),
             Feed::Copier(_) => format!(
@@ -127,6 +127,6 @@ fn copier(source: Source, _interval: Duration) -> Result<Opened, AshError> {
 /// Returns the number of this machine's processors, if the server is on it.
 fn processors_here(address: &Address) -> Option<u64> {
     let Address::Account(server) = address else { return None };
-    let is_here = matches!(server.place, Place::Socket(_));
+    let is_here = matches!(server.place, ServerLocation::Socket(_));
     is_here.then(|| std::thread::available_parallelism().ok()).flatten().map(|it| it.get() as u64)
 }

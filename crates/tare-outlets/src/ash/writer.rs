@@ -14,23 +14,23 @@ use super::columns::{
 };
 use super::file::may_go_on;
 use super::{AshError, Sample};
-use crate::destination::{Control, Destination, Sink};
-use crate::snapshot::json_lines::{JsonLines, Line};
-use crate::snapshot::{Column, Head, Header, Tail, Totals, Value};
+use crate::destination::{Control, Destination, DestinationWriter};
+use crate::snapshot::json_lines::{JsonLines, SnapshotLine};
+use crate::snapshot::{SnapshotColumn, SnapshotHeader, SnapshotTotals, TableHead, Tail, Value};
 
 /// Most texts of digests that are remembered.
 const MOST_TEXTS: usize = 20_000;
 
 /// The open file.
 pub(super) struct Writer<'a> {
-    sink: Sink<'a>,
+    sink: DestinationWriter<'a>,
     destination: Destination,
     /// The open file, locked.
     lock: Option<File>,
     control: &'a dyn Control,
-    heads: [Head; 4],
+    heads: [TableHead; 4],
     /// The beginning of each file; `None` before the first server has answered.
-    begin: Option<(Header, Vec<(&'static str, String)>)>,
+    begin: Option<(SnapshotHeader, Vec<(&'static str, String)>)>,
     /// Texts of digests, and the digests whose texts are in this file.
     texts: BTreeMap<String, String>,
     told: HashSet<(Option<String>, String)>,
@@ -60,7 +60,7 @@ impl<'a> Writer<'a> {
             State::Cut => true,
             State::Whole => false,
         };
-        let Some(mut sink) = Sink::open(destination, "samples", control).map_err(failed)? else {
+        let Some(mut sink) = DestinationWriter::open(destination, "samples", control).map_err(failed)? else {
             return Ok(None);
         };
         let lock = match locked(destination) {
@@ -93,7 +93,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Begins with a server, which may be another one or another life of it than before.
-    pub(super) fn begin(&mut self, header: Header, status: Vec<(&'static str, String)>) {
+    pub(super) fn begin(&mut self, header: SnapshotHeader, status: Vec<(&'static str, String)>) {
         self.finish();
         self.begin = Some((header, status));
         self.write_begin();
@@ -181,9 +181,9 @@ impl<'a> Writer<'a> {
         let Some((header, status)) = &mut self.begin else { return };
         header.taken_at = format_rfc3339_millis(SystemTime::now()).to_string();
         let mut record = vec![];
-        add_line(&mut record, &Line::Header { snapshot: header.clone() });
+        add_line(&mut record, &SnapshotLine::Header { snapshot: header.clone() });
         for head in &self.heads {
-            add_line(&mut record, &Line::Head(head.clone()));
+            add_line(&mut record, &SnapshotLine::Head(head.clone()));
         }
         for (name, value) in status.iter() {
             add_row(
@@ -205,8 +205,11 @@ impl<'a> Writer<'a> {
         let read_at = format_rfc3339_millis(SystemTime::now()).to_string();
         let tail = Tail { table: HISTORY.to_owned(), read_at, seconds: 0.0, rows: self.rows, error: None };
         let mut record = vec![];
-        add_line(&mut record, &Line::Tail(tail));
-        add_line(&mut record, &Line::End { end: Totals { tables: 1, rows: self.rows, unread: 0 } });
+        add_line(&mut record, &SnapshotLine::Tail(tail));
+        add_line(
+            &mut record,
+            &SnapshotLine::End { end: SnapshotTotals { tables: 1, rows: self.rows, unread: 0 } },
+        );
         self.sink.put(record, 0);
     }
 
@@ -314,15 +317,15 @@ fn is_at(file: &File, destination: &Destination) -> bool {
     (own.dev(), own.ino()) == (there.dev(), there.ino())
 }
 
-fn add_line(to: &mut Vec<u8>, line: &Line) {
+fn add_line(to: &mut Vec<u8>, line: &SnapshotLine) {
     let mut lines = JsonLines::new(to, false);
     // Memory takes everything.
     let _never_fails = lines.line(line);
 }
 
 /// Adds a row without its NULLs, which a reader knows by their absence.
-fn add_row(to: &mut Vec<u8>, head: &Head, row: &[Value]) {
-    let (columns, values): (Vec<Column>, Vec<Value>) = head
+fn add_row(to: &mut Vec<u8>, head: &TableHead, row: &[Value]) {
+    let (columns, values): (Vec<SnapshotColumn>, Vec<Value>) = head
         .columns
         .iter()
         .zip(row)

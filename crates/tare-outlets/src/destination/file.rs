@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::libc::{ENXIO, O_NONBLOCK};
 use nix::poll::{PollFd, PollFlags, poll};
 
-use super::{AFTER_THE_END, Control, End, NAP, Written};
+use super::{AFTER_THE_END, Control, NAP, RecordEnd, Written};
 
 /// Mode of a new file: only its owner and group may read the statements.
 const MODE: u32 = 0o640;
@@ -97,7 +97,12 @@ impl LogFile {
     }
 
     /// Writes records up to `ends`. Returns the result, and the length of the complete ones in bytes.
-    pub(super) fn write(&mut self, batch: &[u8], ends: &[End], control: &dyn Control) -> (Written, u64) {
+    pub(super) fn write(
+        &mut self,
+        batch: &[u8],
+        ends: &[RecordEnd],
+        control: &dyn Control,
+    ) -> (Written, u64) {
         let (bytes, error) = self.write_some(batch, control);
         let whole = Written::whole(ends, bytes, error);
         let good = whole.records.checked_sub(1).map_or(0, |last| ends[last].at);

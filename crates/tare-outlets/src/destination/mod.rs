@@ -91,18 +91,18 @@ pub(crate) struct Flushed {
 }
 
 /// An open destination.
-pub(crate) struct Sink<'a> {
+pub(crate) struct DestinationWriter<'a> {
     destination: Destination,
     /// What the records are, for messages: `statements`.
     records: &'static str,
     /// Queried while waiting for a reader.
     control: &'a dyn Control,
-    open: Open,
+    open: OpenTarget,
     /// Whether the output is a terminal, which would obey control characters.
     is_shown: bool,
     /// Records that are not written yet.
     batch: Vec<u8>,
-    ends: Vec<End>,
+    ends: Vec<RecordEnd>,
     /// Number of unwritten records since the message about them.
     missing: Option<u64>,
     is_gone: bool,
@@ -110,7 +110,7 @@ pub(crate) struct Sink<'a> {
 
 /// The end of a record in the batch, and the number of lost statements it reports.
 #[derive(Clone, Copy)]
-struct End {
+struct RecordEnd {
     at: usize,
     lost: u64,
 }
@@ -123,7 +123,7 @@ struct Written {
     error: Option<io::Error>,
 }
 
-enum Open {
+enum OpenTarget {
     /// A file, its length, its start, and whether it may be rotated. Length and start are reset where
     /// rotation failed.
     File {
@@ -136,22 +136,22 @@ enum Open {
     Syslog(Syslog),
 }
 
-impl<'a> Sink<'a> {
+impl<'a> DestinationWriter<'a> {
     /// Opens a destination of `records`, as messages call them. `None` if it is a pipe, and the end comes
     /// before somebody reads it.
     pub(crate) fn open(
         destination: &Destination,
         records: &'static str,
         control: &'a dyn Control,
-    ) -> io::Result<Option<Sink<'a>>> {
+    ) -> io::Result<Option<DestinationWriter<'a>>> {
         let open = match destination {
-            Destination::File(path, _) => Open::file(path, None, control)?,
-            Destination::Output => Some(Open::Output(LogFile::output()?)),
-            Destination::Syslog => Some(Open::Syslog(Syslog::connect(SYSLOG.into())?)),
+            Destination::File(path, _) => OpenTarget::file(path, None, control)?,
+            Destination::Output => Some(OpenTarget::Output(LogFile::output()?)),
+            Destination::Syslog => Some(OpenTarget::Syslog(Syslog::connect(SYSLOG.into())?)),
         };
         let Some(open) = open else { return Ok(None) };
-        let is_shown = matches!(&open, Open::Output(output) if output.is_terminal());
-        Ok(Some(Sink {
+        let is_shown = matches!(&open, OpenTarget::Output(output) if output.is_terminal());
+        Ok(Some(DestinationWriter {
             destination: destination.clone(),
             records,
             control,
@@ -171,7 +171,7 @@ impl<'a> Sink<'a> {
             true => self.batch.extend_from_slice(visible(&String::from_utf8_lossy(record)).as_bytes()),
             false => self.batch.extend_from_slice(record),
         }
-        self.ends.push(End { at: self.batch.len(), lost });
+        self.ends.push(RecordEnd { at: self.batch.len(), lost });
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -188,9 +188,9 @@ impl<'a> Sink<'a> {
         let is_broken = error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         self.is_gone = match &self.open {
             // A named pipe may find another reader.
-            Open::File { file, .. } => file.has_given_up(),
-            Open::Output(output) => is_broken || output.has_given_up(),
-            Open::Syslog(_) => false,
+            OpenTarget::File { file, .. } => file.has_given_up(),
+            OpenTarget::Output(output) => is_broken || output.has_given_up(),
+            OpenTarget::Syslog(_) => false,
         };
         self.batch.clear();
         self.ends.clear();
@@ -221,7 +221,7 @@ impl<'a> Sink<'a> {
 
     /// Returns whether the file is to be rotated before a record of this time is added.
     pub(crate) fn is_due(&mut self, now_us: u64) -> bool {
-        let (Destination::File(_, rotation), Open::File { size, begun_us, may_move: true, .. }) =
+        let (Destination::File(_, rotation), OpenTarget::File { size, begun_us, may_move: true, .. }) =
             (&self.destination, &mut self.open)
         else {
             return false;
@@ -241,7 +241,7 @@ impl<'a> Sink<'a> {
     /// until it has grown by the same size or aged by the same time again.
     pub(crate) fn rotate(&mut self, now_us: u64) -> io::Result<()> {
         let moved = self.make_way().and_then(|()| self.reopen());
-        if let Open::File { size, begun_us, .. } = &mut self.open {
+        if let OpenTarget::File { size, begun_us, .. } = &mut self.open {
             *begun_us = Some(now_us);
             if moved.is_err() {
                 *size = 0;
@@ -273,7 +273,7 @@ impl<'a> Sink<'a> {
     /// Reopens the file, which may have been renamed. A new one gets the mode of the previous one.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
         if let Destination::File(path, _) = &self.destination
-            && let Some(open) = Open::file(path, self.open.mode(), self.control)?
+            && let Some(open) = OpenTarget::file(path, self.open.mode(), self.control)?
         {
             self.open = open;
         }
@@ -281,42 +281,42 @@ impl<'a> Sink<'a> {
     }
 }
 
-impl Open {
+impl OpenTarget {
     /// Opens a file. `None` if it is a pipe, and the log is to end before somebody reads it.
-    fn file(path: &Path, mode: Option<u32>, control: &dyn Control) -> io::Result<Option<Open>> {
+    fn file(path: &Path, mode: Option<u32>, control: &dyn Control) -> io::Result<Option<OpenTarget>> {
         let Some(file) = LogFile::open(path, mode, control)? else { return Ok(None) };
         let may_move = fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
-        Ok(Some(Open::File { size: file.size(), file, begun_us: None, may_move }))
+        Ok(Some(OpenTarget::File { size: file.size(), file, begun_us: None, may_move }))
     }
 
     /// Returns the mode of the file.
     fn mode(&self) -> Option<u32> {
-        let Open::File { file, .. } = self else { return None };
+        let OpenTarget::File { file, .. } = self else { return None };
         file.mode()
     }
 
     /// Returns whether the path still refers to the open file.
     fn is_at(&self, path: &Path) -> bool {
-        matches!(self, Open::File { file, .. } if file.is_at(path))
+        matches!(self, OpenTarget::File { file, .. } if file.is_at(path))
     }
 
     /// Writes records up to `ends`.
-    fn write(&mut self, batch: &[u8], ends: &[End], control: &dyn Control) -> Written {
+    fn write(&mut self, batch: &[u8], ends: &[RecordEnd], control: &dyn Control) -> Written {
         match self {
-            Open::File { file, size, .. } => {
+            OpenTarget::File { file, size, .. } => {
                 let (written, good) = file.write(batch, ends, control);
                 *size += good;
                 written
             }
-            Open::Output(output) => output.write(batch, ends, control).0,
-            Open::Syslog(syslog) => syslog.write(batch, ends),
+            OpenTarget::Output(output) => output.write(batch, ends, control).0,
+            OpenTarget::Syslog(syslog) => syslog.write(batch, ends),
         }
     }
 }
 
 impl Written {
     /// Returns the result if the first `bytes` were written.
-    fn whole(ends: &[End], bytes: usize, error: Option<io::Error>) -> Written {
+    fn whole(ends: &[RecordEnd], bytes: usize, error: Option<io::Error>) -> Written {
         let (whole, others) = ends.split_at(ends.partition_point(|end| end.at <= bytes));
         Written { records: whole.len(), untold: others.iter().map(|end| end.lost).sum(), error }
     }
@@ -350,7 +350,7 @@ impl Syslog {
     }
 
     /// Sends each record as a message.
-    fn write(&mut self, batch: &[u8], ends: &[End]) -> Written {
+    fn write(&mut self, batch: &[u8], ends: &[RecordEnd]) -> Written {
         let mut start = 0;
         let mut written = Written { records: 0, untold: 0, error: None };
         for end in ends {

@@ -25,8 +25,8 @@ impl Control for Hand {
     fn tell(&self, _line: &str) {}
 }
 
-fn open(destination: &Destination, hand: &'static Hand) -> Sink<'static> {
-    Sink::open(destination, "statements", hand).expect("a place").expect("nobody is waited for")
+fn open(destination: &Destination, hand: &'static Hand) -> DestinationWriter<'static> {
+    DestinationWriter::open(destination, "statements", hand).expect("a place").expect("nobody is waited for")
 }
 
 /// Returns the sizes of a log's old files, by their numbers.
@@ -39,7 +39,7 @@ fn old_files(path: &Path) -> BTreeMap<u32, u64> {
         .collect()
 }
 
-fn file(rotation: Rotation) -> (tempfile::TempDir, PathBuf, Sink<'static>) {
+fn file(rotation: Rotation) -> (tempfile::TempDir, PathBuf, DestinationWriter<'static>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("slow.log");
     let sink = open(&Destination::File(path.clone(), rotation), GOES_ON);
@@ -92,7 +92,7 @@ fn a_file_that_was_moved_away_is_begun_anew() {
 }
 
 /// Puts a record of 20 bytes, and rotates before it if that is due; returns the result of that.
-fn log(sink: &mut Sink<'_>) -> Option<io::Result<()>> {
+fn log(sink: &mut DestinationWriter<'_>) -> Option<io::Result<()>> {
     let rotated = sink.is_due(0).then(|| {
         sink.flush();
         sink.rotate(0)
@@ -179,7 +179,7 @@ fn a_full_disk_is_said_once_counted_and_got_over() {
     // A device that is always full, instead of the file.
     let (_folder, path, mut sink) = file(Rotation::default());
     let full = OpenOptions::new().append(true).open("/dev/full").expect("the device");
-    let Open::File { file, .. } = &mut sink.open else { panic!("a file") };
+    let OpenTarget::File { file, .. } = &mut sink.open else { panic!("a file") };
     let good = std::mem::replace(file, full.into());
     let mut news = Vec::new();
     for _ in 0..3 {
@@ -189,7 +189,7 @@ fn a_full_disk_is_said_once_counted_and_got_over() {
         news.extend(flushed.news);
     }
     assert!(matches!(&news[..], [line] if line.contains("No space left")), "{news:?}");
-    let Open::File { file, .. } = &mut sink.open else { panic!("a file") };
+    let OpenTarget::File { file, .. } = &mut sink.open else { panic!("a file") };
     *file = good;
     sink.put("kept\n", 60);
     let flushed = sink.flush();
@@ -214,7 +214,7 @@ fn each_record_is_a_message_of_syslog_whoever_listens() {
     };
     let mut listener = listen();
     let mut sink = open(&Destination::File(folder.path().join("unused"), Rotation::default()), GOES_ON);
-    sink.open = Open::Syslog(Syslog::connect(at.clone()).expect("somebody listens"));
+    sink.open = OpenTarget::Syslog(Syslog::connect(at.clone()).expect("somebody listens"));
     let mut log = |text: &str| {
         sink.put(text, 3);
         sink.put("{\"n\":2}\n", 4);
@@ -309,7 +309,7 @@ fn a_pipe_that_nobody_reads_keeps_nobody_from_ending() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = pipe(folder.path());
     let destination = Destination::File(path.clone(), Rotation::default());
-    assert!(Sink::open(&destination, "statements", ENDS).expect("no error").is_none());
+    assert!(DestinationWriter::open(&destination, "statements", ENDS).expect("no error").is_none());
     // The reader comes later.
     let coming = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
@@ -330,7 +330,7 @@ fn a_reader_that_takes_nothing_keeps_nobody_from_ending() {
     let mut reader = reader(&path);
     let mut sink = open(&Destination::File(path, Rotation::default()), ENDS);
     let record = format!("{}\n", "x".repeat(99));
-    let put = |sink: &mut Sink<'_>, count| (0..count).for_each(|_| sink.put(&record, 1));
+    let put = |sink: &mut DestinationWriter<'_>, count| (0..count).for_each(|_| sink.put(&record, 1));
     // More than a pipe holds, which is 64 KiB.
     put(&mut sink, 1000);
     let flushed = sink.flush();
@@ -406,13 +406,13 @@ fn fill_up(folder: &Path) {
         let file = file.expect("a file");
         let mut other = file.try_clone().expect("the same file");
         let mut sink = open(&Destination::File(path.clone(), Rotation::default()), GOES_ON);
-        sink.open = Open::Output(file.into());
+        sink.open = OpenTarget::Output(file.into());
         fill(&mut sink, &output, || other.set_len(0).and_then(|()| other.rewind()).expect("room"));
     }
 }
 
 /// Writes more than there is room for, twice.
-fn fill(sink: &mut Sink<'_>, path: &Path, mut make_room: impl FnMut()) {
+fn fill(sink: &mut DestinationWriter<'_>, path: &Path, mut make_room: impl FnMut()) {
     let record = format!("{}\n", "x".repeat(99));
     let lines = || fs::read_to_string(path).expect("text").lines().map(str::len).collect::<Vec<_>>();
     for _ in 0..2 {

@@ -15,7 +15,7 @@ const NOBODY: &str = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDe
 
 /// The cached results.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct CheckedPasswords {
     /// Hash and result, the latest last.
     known: Mutex<VecDeque<([u8; 32], bool)>>,
     /// Held while a password is checked.
@@ -42,7 +42,7 @@ impl Credentials {
     }
 }
 
-impl Memory {
+impl CheckedPasswords {
     /// Returns whether the password is the user's. The first check takes a tenth of a second or more, and
     /// waits for other checks.
     pub(super) fn is_right(&self, users: &BTreeMap<String, String>, given: &Credentials) -> bool {
@@ -98,7 +98,7 @@ mod tests {
             let text = STANDARD.encode(format!("{user}:{password}"));
             Credentials::parse(format!("Basic {text}").as_bytes()).expect("credentials")
         };
-        let memory = Memory::default();
+        let memory = CheckedPasswords::default();
         for _ in 0..2 {
             assert!(memory.is_right(&users, &given("agent", "secret")));
             assert!(!memory.is_right(&users, &given("agent", "wrong")));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn guesses_do_not_drive_out_who_has_the_right_password() {
-        let memory = Memory::default();
+        let memory = CheckedPasswords::default();
         let key = |number: usize| key(&[&number.to_string()]);
         (0..REMEMBERED / 2).for_each(|number| memory.remember(key(number), true));
         (1000..1000 + 3 * REMEMBERED).for_each(|number| memory.remember(key(number), false));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use regex::Regex;
 
 use super::sample::Samples;
-use crate::source::{Error, Part, Row, Source};
+use crate::source::{Error, QueryPart, Row, Source};
 
 /// A collector of mysqld_exporter, or one of tare's own.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Collector {
 }
 
 /// Collectors that read the same tables, whose common rows are read once.
-pub struct Group {
+pub struct CollectorGroup {
     /// The collectors of the group.
     pub collectors: &'static [&'static Collector],
     /// Reads what its wanted collectors need, and adds their samples.
@@ -32,7 +32,7 @@ pub struct Group {
 
 /// The options of all collectors.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CollectorOptions {
     /// Collectors, by name, that are switched differently from their default.
     pub switched: BTreeMap<&'static str, bool>,
     /// Limits of rows, by the collector's name, that differ from the default.
@@ -53,7 +53,7 @@ pub struct Options {
     pub memory_prefix: String,
 }
 
-impl Default for Options {
+impl Default for CollectorOptions {
     fn default() -> Self {
         Self {
             switched: BTreeMap::new(),
@@ -69,7 +69,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl CollectorOptions {
     /// Returns whether this collector is on.
     #[must_use]
     pub fn has(&self, collector: &Collector) -> bool {
@@ -84,7 +84,7 @@ impl Options {
 }
 
 /// The tables of a server, or a recording of them.
-pub trait Tables {
+pub trait TableSource {
     /// Passes the rows of a table to `take`, as [`Source::each`] does.
     ///
     /// # Errors
@@ -108,14 +108,14 @@ pub trait Tables {
         &mut self,
         _table: &str,
         _columns: &[&str],
-        _parts: &[Part],
+        _parts: &[QueryPart],
         _take: &mut dyn FnMut(usize, Row),
     ) -> Result<bool, Error> {
         Ok(false)
     }
 }
 
-impl Tables for Source {
+impl TableSource for Source {
     fn each(
         &mut self,
         table: &str,
@@ -130,7 +130,7 @@ impl Tables for Source {
         &mut self,
         table: &str,
         columns: &[&str],
-        parts: &[Part],
+        parts: &[QueryPart],
         take: &mut dyn FnMut(usize, Row),
     ) -> Result<bool, Error> {
         Source::at_once(self, table, columns, parts, take)
@@ -140,12 +140,12 @@ impl Tables for Source {
 /// The state of a group while it reads.
 pub struct Scrape<'a> {
     /// The tables to read.
-    pub tables: &'a mut dyn Tables,
+    pub tables: &'a mut dyn TableSource,
     /// The collectors' options.
-    pub options: &'a Options,
+    pub options: &'a CollectorOptions,
     /// Names of the collectors of this scrape.
     pub wanted: &'a [&'static str],
-    /// The time before [`Options::time_limit`], `YYYY-MM-DD hh:mm:ss` in UTC.
+    /// The time before [`CollectorOptions::time_limit`], `YYYY-MM-DD hh:mm:ss` in UTC.
     pub since: &'a str,
     /// The samples so far.
     pub samples: Samples,

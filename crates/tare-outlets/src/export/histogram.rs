@@ -17,9 +17,9 @@ pub const SCHEMA: i32 = 3;
 
 /// Event counts by MySQL's buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Histogram(BTreeMap<u16, u64>);
+pub struct BucketCounts(BTreeMap<u16, u64>);
 
-impl Histogram {
+impl BucketCounts {
     /// Adds events of one of MySQL's buckets.
     pub fn add(&mut self, bucket: u64, count: u64) {
         let into = self.0.entry(u16::try_from(bucket).unwrap_or(LAST).min(LAST)).or_default();
@@ -27,7 +27,7 @@ impl Histogram {
     }
 
     /// Adds another histogram.
-    pub fn merge(&mut self, other: &Histogram) {
+    pub fn merge(&mut self, other: &BucketCounts) {
         other.0.iter().for_each(|(bucket, count)| self.add((*bucket).into(), *count));
     }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_bucket_ends_where_mysqls_do() {
-        let mut histogram = Histogram::default();
+        let mut histogram = BucketCounts::default();
         // Bucket 0 ends at 10 µs; 10 ends at 15.85 µs, and 11 starts there.
         for bucket in [0, 1, 10, 11, 430, 431, 449] {
             histogram.add(bucket, 1);
@@ -126,7 +126,7 @@ mod tests {
         }
         // 10 µs × 10^5 is a second, the only bound in common.
         assert_eq!(native_bucket(250), 0);
-        let mut histogram = Histogram::default();
+        let mut histogram = BucketCounts::default();
         (0..450).for_each(|bucket| histogram.add(bucket, 2));
         let native: u64 = histogram.native().values().sum();
         assert_eq!(native + histogram.lowest(), histogram.total());

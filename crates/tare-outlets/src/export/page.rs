@@ -11,8 +11,8 @@ use hyper::body::{Body, Bytes, Frame};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::format::Format;
-use super::scrape::Look;
+use super::format::ExpositionFormat;
+use super::scrape::ScrapeResult;
 
 /// Time limit for sending.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -20,9 +20,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// A page that is rendered while it is sent, a family at a time: a slow client keeps figures in memory, not
 /// text. It holds the request's permit until it is sent, or until the time limit: then it fails, and its
 /// connection is closed.
-pub(super) struct Page {
-    look: Look,
-    format: Format,
+pub(super) struct MetricsPage {
+    look: ScrapeResult,
+    format: ExpositionFormat,
     /// Number of families rendered so far.
     written: usize,
     packer: Option<GzEncoder<Vec<u8>>>,
@@ -31,8 +31,13 @@ pub(super) struct Page {
     _place: OwnedSemaphorePermit,
 }
 
-impl Page {
-    pub(super) fn new(look: Look, format: Format, is_packed: bool, place: OwnedSemaphorePermit) -> Self {
+impl MetricsPage {
+    pub(super) fn new(
+        look: ScrapeResult,
+        format: ExpositionFormat,
+        is_packed: bool,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
         let packer = is_packed.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
         Self { look, format, written: 0, packer, until: None, _place: place }
     }
@@ -54,7 +59,7 @@ impl Page {
     }
 }
 
-impl Body for Page {
+impl Body for MetricsPage {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -82,9 +87,9 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::export::sample::{Family, Samples};
+    use crate::export::sample::{MetricDescription, Samples};
 
-    static COUNT: Family = Family::counter("count_total", "A count.");
+    static COUNT: MetricDescription = MetricDescription::counter("count_total", "A count.");
 
     #[test]
     fn a_page_breaks_off_when_sending_takes_too_long() {
@@ -93,9 +98,9 @@ mod tests {
         let (mut server, mut own) = (Samples::default(), Samples::default());
         server.add(&COUNT, &[], 7_u64);
         own.add(&COUNT, &[], 8_u64);
-        let look = Look { server, own, started: None, at: SystemTime::now() };
-        let mut page = Page::new(look, Format::Text, false, place);
-        let next = |page: &mut Page| {
+        let look = ScrapeResult { server, own, started: None, at: SystemTime::now() };
+        let mut page = MetricsPage::new(look, ExpositionFormat::Text, false, place);
+        let next = |page: &mut MetricsPage| {
             let frame = Pin::new(page).poll_frame(&mut Context::from_waker(Waker::noop()));
             let Poll::Ready(frame) = frame else { panic!("it waits for nothing") };
             frame

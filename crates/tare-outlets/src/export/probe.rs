@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
-use tare_connect::option_file::{self, Entry};
-use tare_connect::{Place, Said, Secret, Server};
+use tare_connect::option_file::{self, OptionLine};
+use tare_connect::{Secret, ServerAccount, ServerLocation, ServerOptions};
 use tokio::time::{Instant, timeout_at};
 
-use super::collector::Options;
+use super::collector::CollectorOptions;
 use super::query;
-use super::scrape::{Look, Reader};
-use super::web::{Answer, COLLECT, Service, page, reading_time, shown};
+use super::scrape::{ScrapeResult, ServerScraper};
+use super::web::{COLLECT, Service, WebResponse, page, reading_time, shown};
 use crate::Address;
 
 /// The default section.
@@ -35,12 +35,12 @@ const KEPT: usize = 256;
 #[derive(Default)]
 pub struct Probes {
     file: Option<PathBuf>,
-    options: Options,
-    readers: Mutex<Readers>,
+    options: CollectorOptions,
+    readers: Mutex<TargetScrapers>,
 }
 
 /// Readers by section and target, each with the server's configuration at the time.
-type Readers = BTreeMap<(String, String), (Server, Arc<Reader>)>;
+type TargetScrapers = BTreeMap<(String, String), (ServerAccount, Arc<ServerScraper>)>;
 
 impl std::fmt::Debug for Probes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -54,12 +54,12 @@ type Refusal = (StatusCode, String);
 impl Probes {
     /// Creates the probes of an option file, which is read anew for every request; none without a file.
     #[must_use]
-    pub fn new(file: Option<PathBuf>, options: Options) -> Probes {
+    pub fn new(file: Option<PathBuf>, options: CollectorOptions) -> Probes {
         Probes { file, options, readers: Mutex::default() }
     }
 
     /// Returns the reader of the server that a request names.
-    fn reader(&self, query: &str) -> Result<Arc<Reader>, Refusal> {
+    fn reader(&self, query: &str) -> Result<Arc<ServerScraper>, Refusal> {
         let target = parameter(query, "target").filter(|it| !it.is_empty());
         let target = target.ok_or_else(|| bad("target is missing: /probe?target=HOST:PORT"))?;
         let module = parameter(query, "auth_module").filter(|it| !it.is_empty());
@@ -86,8 +86,8 @@ impl Probes {
         Ok(Arc::clone(reader))
     }
 
-    fn new_reader(&self, server: &Server) -> (Server, Arc<Reader>) {
-        let reader = Reader::new(Address::Account(Box::new(server.clone())), self.options.clone());
+    fn new_reader(&self, server: &ServerAccount) -> (ServerAccount, Arc<ServerScraper>) {
+        let reader = ServerScraper::new(Address::Account(Box::new(server.clone())), self.options.clone());
         (server.clone(), Arc::new(reader))
     }
 }
@@ -102,7 +102,7 @@ fn parameter(query: &str, name: &str) -> Option<String> {
 }
 
 /// Returns a target's server with the account of a section, if the section is for it.
-fn server(entries: &[Entry], section: &str, target: &str) -> Result<Server, Refusal> {
+fn server(entries: &[OptionLine], section: &str, target: &str) -> Result<ServerAccount, Refusal> {
     if !entries.iter().any(|entry| entry.group == section) {
         return Err(bad("auth_module: the option file has no such section: [client.NAME]"));
     }
@@ -111,10 +111,11 @@ fn server(entries: &[Entry], section: &str, target: &str) -> Result<Server, Refu
     // own section.
     let own = option_file::of_groups(entries, &[section]);
     let common = option_file::of_groups(entries, &[CLIENT]);
-    let wrong =
-        |why: tare_connect::Wrong| (StatusCode::INTERNAL_SERVER_ERROR, format!("[{section}] {why}\n"));
+    let wrong = |why: tare_connect::RejectedValue| {
+        (StatusCode::INTERNAL_SERVER_ERROR, format!("[{section}] {why}\n"))
+    };
     let (own, common) = (own.map_err(wrong)?, common.map_err(wrong)?);
-    let common = Said { host: None, port: None, socket: None, tcp: None, ..common };
+    let common = ServerOptions { host: None, port: None, socket: None, tcp: None, ..common };
     let said = own.over(common);
     let is_its_own = said.names_server() && is_same(&known(said.clone()).place, &place);
     let targets = entries.iter().filter(|entry| entry.group == section && entry.name == TARGETS);
@@ -126,22 +127,22 @@ fn server(entries: &[Entry], section: &str, target: &str) -> Result<Server, Refu
         );
         return Err((StatusCode::FORBIDDEN, why));
     }
-    Ok(Server { place, ..known(said) })
+    Ok(ServerAccount { place, ..known(said) })
 }
 
 /// Returns the server that a section describes. Nobody can be asked for a password here.
-fn known(said: Said) -> Server {
+fn known(said: ServerOptions) -> ServerAccount {
     let mut ask = |_: &str| Ok::<_, std::convert::Infallible>(Secret::new(""));
-    match Said::server(Said::default(), said, &mut ask) {
+    match ServerOptions::server(ServerOptions::default(), said, &mut ask) {
         Ok(server) => server,
         Err(never) => match never {},
     }
 }
 
 /// Parses a target.
-fn place(target: &str) -> Option<Place> {
+fn place(target: &str) -> Option<ServerLocation> {
     if let Some(path) = target.strip_prefix("unix://").or_else(|| target.strip_prefix("unix:")) {
-        return Some(Place::Socket(path.into())).filter(|_| path.starts_with('/'));
+        return Some(ServerLocation::Socket(path.into())).filter(|_| path.starts_with('/'));
     }
     let (host, port) = match target.strip_prefix('[') {
         Some(rest) => {
@@ -152,12 +153,12 @@ fn place(target: &str) -> Option<Place> {
     };
     let is_host = !host.is_empty() && host.chars().all(|c| c.is_alphanumeric() || "-._:".contains(c));
     let port = port.map_or(Some(PORT), |port| port.parse().ok().filter(|port| *port > 0))?;
-    is_host.then(|| Place::Tcp { host: host.to_owned(), port })
+    is_host.then(|| ServerLocation::Tcp { host: host.to_owned(), port })
 }
 
-fn is_same(one: &Place, other: &Place) -> bool {
+fn is_same(one: &ServerLocation, other: &ServerLocation) -> bool {
     match (one, other) {
-        (Place::Tcp { host, port }, Place::Tcp { host: other, port: its }) => {
+        (ServerLocation::Tcp { host, port }, ServerLocation::Tcp { host: other, port: its }) => {
             host.eq_ignore_ascii_case(other) && port == its
         }
         (one, other) => one == other,
@@ -165,8 +166,8 @@ fn is_same(one: &Place, other: &Place) -> bool {
 }
 
 /// Returns whether a place matches `HOST`, `HOST:PORT`, `*.DOMAIN`, `HOST:*`, `*` or a socket.
-fn is_meant(pattern: &str, place: &Place) -> bool {
-    let Place::Tcp { host, port } = place else {
+fn is_meant(pattern: &str, place: &ServerLocation) -> bool {
+    let ServerLocation::Tcp { host, port } = place else {
         return self::place(pattern).is_some_and(|it| it == *place);
     };
     let is_v6 = pattern.starts_with('[');
@@ -189,7 +190,7 @@ fn is_meant(pattern: &str, place: &Place) -> bool {
 
 impl Service {
     /// Answers a request for another server.
-    pub(super) async fn probe(self: Arc<Self>, request: &Request<Incoming>) -> Answer {
+    pub(super) async fn probe(self: Arc<Self>, request: &Request<Incoming>) -> WebResponse {
         let Some(place) = self.place() else {
             return page(StatusCode::SERVICE_UNAVAILABLE, "Too many requests at once.\n");
         };
@@ -210,7 +211,11 @@ impl Service {
     }
 }
 
-async fn looked(reader: Arc<Reader>, wanted: Vec<&'static str>, patience: Duration) -> Option<Look> {
+async fn looked(
+    reader: Arc<ServerScraper>,
+    wanted: Vec<&'static str>,
+    patience: Duration,
+) -> Option<ScrapeResult> {
     let begin = Instant::now();
     let (enough, until) = (begin + reading_time(patience), begin + patience);
     let look = tokio::task::spawn_blocking(move || reader.look(&wanted, enough.into_std()));
@@ -221,7 +226,7 @@ async fn looked(reader: Arc<Reader>, wanted: Vec<&'static str>, patience: Durati
 mod tests {
     use super::*;
 
-    fn entries(text: &str) -> Vec<Entry> {
+    fn entries(text: &str) -> Vec<OptionLine> {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), text).expect("written");
         option_file::entries(file.path(), &mut vec![]).expect("an option file")

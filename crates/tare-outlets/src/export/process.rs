@@ -2,12 +2,16 @@
 
 use procfs::process::Process;
 
-use super::sample::{Family, Figure, Samples};
+use super::sample::{MetricDescription, MetricNumber, Samples};
 
-static CPU: Family =
-    Family::counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.");
-static RESIDENT: Family = Family::gauge("process_resident_memory_bytes", "Resident memory size in bytes.");
-static OPEN: Family = Family::gauge("process_open_fds", "Number of open file descriptors.");
+static CPU: MetricDescription = MetricDescription::counter(
+    "process_cpu_seconds_total",
+    "Total user and system CPU time spent in seconds.",
+);
+static RESIDENT: MetricDescription =
+    MetricDescription::gauge("process_resident_memory_bytes", "Resident memory size in bytes.");
+static OPEN: MetricDescription =
+    MetricDescription::gauge("process_open_fds", "Number of open file descriptors.");
 
 /// Ticks per second in `/proc`, the same on every machine.
 const TICKS: f64 = 100.0;
@@ -18,7 +22,7 @@ pub(super) fn add_to(samples: &mut Samples) {
     let Ok(process) = Process::myself() else { return };
     if let Ok(stat) = process.stat() {
         #[allow(clippy::cast_precision_loss)] // centuries of ticks
-        samples.add(&CPU, &[], Figure::Real((stat.utime + stat.stime) as f64 / TICKS));
+        samples.add(&CPU, &[], MetricNumber::Real((stat.utime + stat.stime) as f64 / TICKS));
     }
     if let Some(kib) = process.status().ok().and_then(|status| status.vmrss) {
         samples.add(&RESIDENT, &[], kib * KIB);

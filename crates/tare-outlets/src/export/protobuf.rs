@@ -5,8 +5,8 @@
 
 use prost::Message;
 
-use super::histogram::{self, Histogram};
-use super::sample::{Figure, Kind, Samples, Set, Summary, Value};
+use super::histogram::{self, BucketCounts};
+use super::sample::{MetricKind, MetricNumber, MetricSummary, MetricValue, Samples, Set};
 
 /// The format's content type.
 pub const CONTENT_TYPE: &str =
@@ -82,7 +82,7 @@ pub struct Single {
     pub value: Option<f64>,
 }
 
-/// `Summary`
+/// `MetricSummary`
 #[derive(Clone, PartialEq, Message)]
 pub struct Quantiles {
     /// Number of events.
@@ -107,7 +107,7 @@ pub struct Quantile {
     pub value: Option<f64>,
 }
 
-/// `Histogram`
+/// `BucketCounts`
 #[derive(Clone, PartialEq, Message)]
 pub struct Buckets {
     /// Number of events.
@@ -163,10 +163,10 @@ pub struct BucketSpan {
 pub fn family(samples: &Samples, at: usize) -> Vec<u8> {
     let (family, samples) = samples.family(at);
     let kind = match family.kind {
-        Kind::Counter => MetricType::Counter,
-        Kind::Gauge => MetricType::Gauge,
-        Kind::Summary => MetricType::Summary,
-        Kind::Histogram => MetricType::Histogram,
+        MetricKind::Counter => MetricType::Counter,
+        MetricKind::Gauge => MetricType::Gauge,
+        MetricKind::Summary => MetricType::Summary,
+        MetricKind::Histogram => MetricType::Histogram,
     };
     let message = MetricFamily {
         name: Some(family.name.to_owned()),
@@ -177,28 +177,28 @@ pub fn family(samples: &Samples, at: usize) -> Vec<u8> {
     message.encode_length_delimited_to_vec()
 }
 
-fn metric(kind: MetricType, labels: Set<'_>, value: &Value) -> Metric {
+fn metric(kind: MetricType, labels: Set<'_>, value: &MetricValue) -> Metric {
     let pair = |(name, value): (&str, &str)| LabelPair {
         name: Some(name.to_owned()),
         value: Some(value.to_owned()),
     };
     let mut metric = Metric { labels: labels.map(pair).collect(), ..Metric::default() };
     match value {
-        Value::Figure(figure) if kind == MetricType::Counter => metric.counter = Some(single(*figure)),
-        Value::Figure(figure) => metric.gauge = Some(single(*figure)),
-        Value::Summary(summary) => metric.summary = Some(quantiles(summary)),
-        Value::Histogram(histogram, sum) => metric.histogram = Some(buckets(histogram, *sum)),
+        MetricValue::Figure(figure) if kind == MetricType::Counter => metric.counter = Some(single(*figure)),
+        MetricValue::Figure(figure) => metric.gauge = Some(single(*figure)),
+        MetricValue::Summary(summary) => metric.summary = Some(quantiles(summary)),
+        MetricValue::Histogram(histogram, sum) => metric.histogram = Some(buckets(histogram, *sum)),
     }
     metric
 }
 
-fn single(figure: Figure) -> Single {
+fn single(figure: MetricNumber) -> Single {
     Single { value: Some(figure.real()) }
 }
 
 /// Converts a summary. The quantile is the number in the label, as with mysqld_exporter: 95, not 0.95.
-fn quantiles(summary: &Summary) -> Quantiles {
-    let quantile = |(name, _, figure): &(&str, f64, Figure)| Quantile {
+fn quantiles(summary: &MetricSummary) -> Quantiles {
+    let quantile = |(name, _, figure): &(&str, f64, MetricNumber)| Quantile {
         quantile: name.parse().ok(),
         value: Some(figure.real()),
     };
@@ -209,7 +209,7 @@ fn quantiles(summary: &Summary) -> Quantiles {
     }
 }
 
-fn buckets(histogram: &Histogram, sum: Figure) -> Buckets {
+fn buckets(histogram: &BucketCounts, sum: MetricNumber) -> Buckets {
     let bounds = histogram::bounds().map(|bound| bound.parse().unwrap_or(f64::INFINITY));
     let mut total = 0_u64;
     let classic = histogram.classic().into_iter().zip(bounds.chain([f64::INFINITY])).map(|(count, bound)| {
@@ -231,7 +231,7 @@ fn buckets(histogram: &Histogram, sum: Figure) -> Buckets {
 }
 
 /// Encodes native buckets as runs and differences of counts.
-fn native(histogram: &Histogram) -> (Vec<BucketSpan>, Vec<i64>) {
+fn native(histogram: &BucketCounts) -> (Vec<BucketSpan>, Vec<i64>) {
     let (mut spans, mut deltas) = (Vec::<BucketSpan>::new(), vec![]);
     let (mut next, mut before) = (0, 0);
     for (number, count) in histogram.native() {
@@ -252,12 +252,12 @@ mod tests {
 
     #[test]
     fn spans_say_which_buckets_there_are_and_deltas_what_is_in_them() {
-        let mut histogram = Histogram::default();
+        let mut histogram = BucketCounts::default();
         // The lowest, then buckets that end at 1 s (native 0), at 1.047 s (1) and at 10 s (27).
         for (bucket, count) in [(0, 7), (250, 5), (251, 2), (300, 4)] {
             histogram.add(bucket, count);
         }
-        let message = buckets(&histogram, Figure::Real(1.5));
+        let message = buckets(&histogram, MetricNumber::Real(1.5));
         let spans: Vec<_> = message.spans.iter().map(|it| (it.offset(), it.length())).collect();
         assert_eq!(spans, [(0, 2), (25, 1)]);
         assert_eq!(message.deltas, [5, -3, 2]);

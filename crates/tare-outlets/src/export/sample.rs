@@ -6,11 +6,11 @@ use std::fmt;
 use std::hash::BuildHasher as _;
 use std::ops::Range;
 
-use super::histogram::Histogram;
+use super::histogram::BucketCounts;
 
 /// The type of a family's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// A value that only rises, until the server restarts or a table is truncated.
     Counter,
     /// A value that rises and falls.
@@ -23,32 +23,32 @@ pub enum Kind {
 
 /// A metric: its name, description and type.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Family {
+pub struct MetricDescription {
     /// Name of the metric.
     pub name: &'static str,
     /// Description in a line, with the unit.
     pub help: &'static str,
     /// Type of its figures.
-    pub kind: Kind,
+    pub kind: MetricKind,
 }
 
-impl Family {
+impl MetricDescription {
     /// Makes a counter.
     #[must_use]
     pub const fn counter(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind: Kind::Counter }
+        Self { name, help, kind: MetricKind::Counter }
     }
 
     /// Makes a gauge.
     #[must_use]
     pub const fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind: Kind::Gauge }
+        Self { name, help, kind: MetricKind::Gauge }
     }
 }
 
 /// A figure. Counts stay whole, so that no digit is lost on output.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Figure {
+pub enum MetricNumber {
     /// A count, or bytes.
     Whole(u64),
     /// A count that may be negative.
@@ -57,27 +57,31 @@ pub enum Figure {
     Real(f64),
 }
 
-impl Figure {
+impl MetricNumber {
     /// Converts picoseconds, the Performance Schema's unit, to seconds. Their sums exceed 64 bits.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
     pub fn seconds(picoseconds: u128) -> Self {
-        Figure::Real(picoseconds as f64 / 1e12)
+        MetricNumber::Real(picoseconds as f64 / 1e12)
     }
 
     /// Converts a sum of counts: whole up to 64 bits, and never less than before.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
     pub fn count(sum: u128) -> Self {
-        u64::try_from(sum).map_or(Figure::Real(sum as f64), Figure::Whole)
+        u64::try_from(sum).map_or(MetricNumber::Real(sum as f64), MetricNumber::Whole)
     }
 
     /// Returns the sum of two figures.
-    fn plus(self, other: Figure) -> Figure {
+    fn plus(self, other: MetricNumber) -> MetricNumber {
         match (self, other) {
-            (Figure::Whole(one), Figure::Whole(other)) => Figure::count(u128::from(one) + u128::from(other)),
-            (Figure::Signed(one), Figure::Signed(other)) => Figure::Signed(one.saturating_add(other)),
-            (one, other) => Figure::Real(one.real() + other.real()),
+            (MetricNumber::Whole(one), MetricNumber::Whole(other)) => {
+                MetricNumber::count(u128::from(one) + u128::from(other))
+            }
+            (MetricNumber::Signed(one), MetricNumber::Signed(other)) => {
+                MetricNumber::Signed(one.saturating_add(other))
+            }
+            (one, other) => MetricNumber::Real(one.real() + other.real()),
         }
     }
 
@@ -86,50 +90,50 @@ impl Figure {
     #[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
     pub fn real(self) -> f64 {
         match self {
-            Figure::Whole(count) => count as f64,
-            Figure::Signed(count) => count as f64,
-            Figure::Real(number) => number,
+            MetricNumber::Whole(count) => count as f64,
+            MetricNumber::Signed(count) => count as f64,
+            MetricNumber::Real(number) => number,
         }
     }
 }
 
-impl From<u64> for Figure {
+impl From<u64> for MetricNumber {
     fn from(count: u64) -> Self {
-        Figure::Whole(count)
+        MetricNumber::Whole(count)
     }
 }
 
-impl From<bool> for Figure {
+impl From<bool> for MetricNumber {
     fn from(truth: bool) -> Self {
-        Figure::Whole(truth.into())
+        MetricNumber::Whole(truth.into())
     }
 }
 
-impl fmt::Display for Figure {
+impl fmt::Display for MetricNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Figure::Whole(count) => write!(f, "{count}"),
-            Figure::Signed(count) => write!(f, "{count}"),
-            Figure::Real(number) => write!(f, "{number}"),
+            MetricNumber::Whole(count) => write!(f, "{count}"),
+            MetricNumber::Signed(count) => write!(f, "{count}"),
+            MetricNumber::Real(number) => write!(f, "{number}"),
         }
     }
 }
 
 /// Latencies by quantile.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Summary {
+pub struct MetricSummary {
     /// Each quantile as text and as a share, with its latency.
-    pub quantiles: Vec<(&'static str, f64, Figure)>,
+    pub quantiles: Vec<(&'static str, f64, MetricNumber)>,
     /// Sum over all events, in seconds.
-    pub sum: Figure,
+    pub sum: MetricNumber,
     /// Number of events.
     pub count: u64,
 }
 
-impl Summary {
+impl MetricSummary {
     /// Adds another summary: each quantile is the higher of the two, which is an upper bound for both
     /// together.
-    fn merge(&mut self, other: Summary) {
+    fn merge(&mut self, other: MetricSummary) {
         for ((.., time), (.., of_other)) in self.quantiles.iter_mut().zip(other.quantiles) {
             if of_other.real() > time.real() {
                 *time = of_other;
@@ -142,22 +146,22 @@ impl Summary {
 
 /// The value of a sample.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum MetricValue {
     /// Value of a counter or a gauge.
-    Figure(Figure),
+    Figure(MetricNumber),
     /// Value of a summary.
-    Summary(Box<Summary>),
+    Summary(Box<MetricSummary>),
     /// Buckets of a histogram, and the sum of all events in seconds.
-    Histogram(Box<Histogram>, Figure),
+    Histogram(Box<BucketCounts>, MetricNumber),
 }
 
-impl Value {
+impl MetricValue {
     /// Adds another value of the same family.
-    fn merge(&mut self, other: Value) {
+    fn merge(&mut self, other: MetricValue) {
         match (self, other) {
-            (Value::Figure(figure), Value::Figure(other)) => *figure = figure.plus(other),
-            (Value::Summary(summary), Value::Summary(other)) => summary.merge(*other),
-            (Value::Histogram(histogram, sum), Value::Histogram(other, more)) => {
+            (MetricValue::Figure(figure), MetricValue::Figure(other)) => *figure = figure.plus(other),
+            (MetricValue::Summary(summary), MetricValue::Summary(other)) => summary.merge(*other),
+            (MetricValue::Histogram(histogram, sum), MetricValue::Histogram(other, more)) => {
                 histogram.merge(&other);
                 *sum = sum.plus(more);
             }
@@ -172,9 +176,9 @@ pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
 /// A sample: the number of its label set, and its value.
 #[derive(Debug)]
-struct Sample {
+struct MetricSample {
     labels: u32,
-    value: Value,
+    value: MetricValue,
 }
 
 /// Samples by family. A family's samples are adjacent in any order of arrival, and no two of them have equal
@@ -183,23 +187,28 @@ struct Sample {
 #[derive(Debug, Default)]
 pub struct Samples {
     /// Each family's samples, ordered by the numbers of their label sets.
-    families: Vec<(&'static Family, Vec<Sample>)>,
+    families: Vec<(&'static MetricDescription, Vec<MetricSample>)>,
     labels: LabelSets,
 }
 
 impl Samples {
     /// Adds a figure.
-    pub fn add(&mut self, family: &'static Family, labels: Labels<'_>, figure: impl Into<Figure>) {
-        self.put(family, labels, Value::Figure(figure.into()));
+    pub fn add(
+        &mut self,
+        family: &'static MetricDescription,
+        labels: Labels<'_>,
+        figure: impl Into<MetricNumber>,
+    ) {
+        self.put(family, labels, MetricValue::Figure(figure.into()));
     }
 
     /// Adds a value of any type.
-    pub fn put(&mut self, family: &'static Family, labels: Labels<'_>, value: Value) {
+    pub fn put(&mut self, family: &'static MetricDescription, labels: Labels<'_>, value: MetricValue) {
         let labels = self.labels.number(labels);
-        self.put_sample(family, Sample { labels, value });
+        self.put_sample(family, MetricSample { labels, value });
     }
 
-    fn put_sample(&mut self, family: &'static Family, sample: Sample) {
+    fn put_sample(&mut self, family: &'static MetricDescription, sample: MetricSample) {
         let at = self.families.iter().position(|(it, _)| std::ptr::eq(*it, family));
         let at = at.unwrap_or_else(|| {
             self.families.push((family, vec![]));
@@ -237,7 +246,10 @@ impl Samples {
     }
 
     /// Returns a family with the labels and values of its samples.
-    pub fn family(&self, at: usize) -> (&'static Family, impl Iterator<Item = (Set<'_>, &Value)>) {
+    pub fn family(
+        &self,
+        at: usize,
+    ) -> (&'static MetricDescription, impl Iterator<Item = (Set<'_>, &MetricValue)>) {
         let (family, samples) = &self.families[at];
         (*family, samples.iter().map(|it| (self.labels.set(it.labels), &it.value)))
     }
@@ -324,9 +336,9 @@ impl LabelSets {
 mod tests {
     use super::*;
 
-    static A: Family = Family::counter("a_total", "A.");
-    static B: Family = Family::gauge("b", "B.");
-    static C: Family = Family::gauge("c", "C.");
+    static A: MetricDescription = MetricDescription::counter("a_total", "A.");
+    static B: MetricDescription = MetricDescription::gauge("b", "B.");
+    static C: MetricDescription = MetricDescription::gauge("c", "C.");
 
     fn shown(samples: &Samples) -> Vec<String> {
         let mut found = vec![];
@@ -367,12 +379,12 @@ mod tests {
 
     #[test]
     fn what_has_the_same_labels_is_added_up() {
-        let (most, real) = (u64::MAX, |number| Figure::Real(number));
+        let (most, real) = (u64::MAX, |number| MetricNumber::Real(number));
         let mut samples = Samples::default();
         let mut others = Samples::default();
         for row in ["x", "y", "x"] {
             samples.add(&A, &[("row", row)], 2_u64);
-            samples.add(&B, &[("row", row)], Figure::Signed(-3));
+            samples.add(&B, &[("row", row)], MetricNumber::Signed(-3));
         }
         others.add(&A, &[("row", "y")], most);
         others.add(&A, &[("row", "z")], most);
@@ -394,21 +406,26 @@ mod tests {
     fn summaries_and_histograms_of_the_same_labels_are_one() {
         let mut samples = Samples::default();
         for (count, time) in [(3, 0.25), (5, 0.125)] {
-            let quantiles = vec![("95", 0.95, Figure::Real(time))];
-            let summary = Summary { quantiles, sum: Figure::Real(1.0), count };
-            samples.put(&A, &[("schema", "s")], Value::Summary(Box::new(summary)));
-            let mut histogram = Histogram::default();
+            let quantiles = vec![("95", 0.95, MetricNumber::Real(time))];
+            let summary = MetricSummary { quantiles, sum: MetricNumber::Real(1.0), count };
+            samples.put(&A, &[("schema", "s")], MetricValue::Summary(Box::new(summary)));
+            let mut histogram = BucketCounts::default();
             histogram.add(7, count);
             histogram.add(8, 1);
-            samples.put(&B, &[("schema", "s")], Value::Histogram(Box::new(histogram), Figure::Real(1.0)));
+            samples.put(
+                &B,
+                &[("schema", "s")],
+                MetricValue::Histogram(Box::new(histogram), MetricNumber::Real(1.0)),
+            );
         }
-        let mut histogram = Histogram::default();
+        let mut histogram = BucketCounts::default();
         histogram.add(7, 8);
         histogram.add(8, 2);
-        let quantiles = vec![("95", 0.95, Figure::Real(0.25))];
-        let summary = Summary { quantiles, sum: Figure::Real(2.0), count: 8 };
-        let found: Vec<&Value> = (0..2).flat_map(|at| samples.family(at).1.map(|(_, value)| value)).collect();
-        let histogram = Value::Histogram(Box::new(histogram), Figure::Real(2.0));
-        assert_eq!(found, [&Value::Summary(Box::new(summary)), &histogram]);
+        let quantiles = vec![("95", 0.95, MetricNumber::Real(0.25))];
+        let summary = MetricSummary { quantiles, sum: MetricNumber::Real(2.0), count: 8 };
+        let found: Vec<&MetricValue> =
+            (0..2).flat_map(|at| samples.family(at).1.map(|(_, value)| value)).collect();
+        let histogram = MetricValue::Histogram(Box::new(histogram), MetricNumber::Real(2.0));
+        assert_eq!(found, [&MetricValue::Summary(Box::new(summary)), &histogram]);
     }
 }

@@ -4,28 +4,31 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::collector::{Group, Options, Scrape, Tables};
+use super::collector::{CollectorGroup, CollectorOptions, Scrape, TableSource};
 use super::collectors;
 use super::process;
-use super::sample::{Family, Figure, Samples};
+use super::sample::{MetricDescription, MetricNumber, Samples};
 use super::text;
 use crate::notice;
 use crate::source::{Address, Error, Kind, Source};
 
-static UP: Family = Family::gauge("mysql_up", "Whether the MySQL server is up.");
-static TARE_UP: Family = Family::gauge("tare_up", "Whether tare answers.");
-static SUCCESS: Family =
-    Family::gauge("mysql_exporter_collector_success", "mysqld_exporter: Whether a collector succeeded.");
-static DURATION: Family =
-    Family::gauge("mysql_exporter_collector_duration_seconds", "Collector time duration.");
-static LEFT_OUT: Family = Family::gauge(
+static UP: MetricDescription = MetricDescription::gauge("mysql_up", "Whether the MySQL server is up.");
+static TARE_UP: MetricDescription = MetricDescription::gauge("tare_up", "Whether tare answers.");
+static SUCCESS: MetricDescription = MetricDescription::gauge(
+    "mysql_exporter_collector_success",
+    "mysqld_exporter: Whether a collector succeeded.",
+);
+static DURATION: MetricDescription =
+    MetricDescription::gauge("mysql_exporter_collector_duration_seconds", "Collector time duration.");
+static LEFT_OUT: MetricDescription = MetricDescription::gauge(
     "tare_export_rows_left_out",
     "Rows that a collector left out of this scrape because of its limit.",
 );
-static BUILD: Family = Family::gauge("tare_export_build_info", "The exporter's version, as a label.");
+static BUILD: MetricDescription =
+    MetricDescription::gauge("tare_export_build_info", "The exporter's version, as a label.");
 
 /// The result of a scrape.
-pub struct Look {
+pub struct ScrapeResult {
     /// Samples of the server. Its counters started with the server.
     pub server: Samples,
     /// Samples of the exporter and of the scrape itself. Their counters started with the exporter.
@@ -36,7 +39,7 @@ pub struct Look {
     pub at: SystemTime,
 }
 
-impl Look {
+impl ScrapeResult {
     /// Renders the page in Prometheus's text format.
     #[must_use]
     pub fn page(&self) -> String {
@@ -70,14 +73,14 @@ pub enum NotCollected {
 }
 
 /// Reads a server, one scrape after the other, over a persistent connection.
-pub struct Reader {
+pub struct ServerScraper {
     address: Address,
-    options: Options,
-    state: Mutex<State>,
+    options: CollectorOptions,
+    state: Mutex<ScraperState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ScraperState {
     source: Option<Source>,
     /// Start of the server.
     started: Option<SystemTime>,
@@ -85,10 +88,10 @@ struct State {
     said: BTreeMap<&'static str, String>,
 }
 
-impl Reader {
+impl ServerScraper {
     /// Creates a reader of this server, without connecting.
     #[must_use]
-    pub fn new(address: Address, options: Options) -> Self {
+    pub fn new(address: Address, options: CollectorOptions) -> Self {
         Self { address, options, state: Mutex::default() }
     }
 
@@ -126,7 +129,7 @@ impl Reader {
 
     /// Reads what these collectors need. What cannot be read before the deadline is left out, and reported as
     /// a failure of its collectors.
-    pub fn look(&self, wanted: &[&'static str], deadline: Instant) -> Look {
+    pub fn look(&self, wanted: &[&'static str], deadline: Instant) -> ScrapeResult {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut server, mut own) = (Samples::default(), Samples::default());
         let mut answers = Answers::default();
@@ -165,12 +168,17 @@ impl Reader {
         answers.add_to(&mut own);
         own.add(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1_u64);
         process::add_to(&mut own);
-        Look { server, own, started: state.started, at: SystemTime::now() }
+        ScrapeResult { server, own, started: state.started, at: SystemTime::now() }
     }
 
     /// Reads a group. A connection from an earlier scrape may have broken with its server, so there is one
     /// retry on a new one.
-    fn read(&self, state: &mut State, group: &Group, wanted: &[&'static str]) -> Result<Read, String> {
+    fn read(
+        &self,
+        state: &mut ScraperState,
+        group: &CollectorGroup,
+        wanted: &[&'static str],
+    ) -> Result<Read, String> {
         let kept = state.source.is_some();
         match self.try_read(state, group, wanted) {
             Err(error) if error.is_passing() && kept => self.try_read(state, group, wanted),
@@ -179,7 +187,12 @@ impl Reader {
         .map_err(|error| error.to_string())
     }
 
-    fn try_read(&self, state: &mut State, group: &Group, wanted: &[&'static str]) -> Result<Read, Error> {
+    fn try_read(
+        &self,
+        state: &mut ScraperState,
+        group: &CollectorGroup,
+        wanted: &[&'static str],
+    ) -> Result<Read, Error> {
         let mut source = match state.source.take() {
             Some(source) => source,
             None => self.open(state)?,
@@ -193,7 +206,7 @@ impl Reader {
         read.map(|(samples, left_out)| Read { kind, samples, left_out })
     }
 
-    fn open(&self, state: &mut State) -> Result<Source, Error> {
+    fn open(&self, state: &mut ScraperState) -> Result<Source, Error> {
         let opened = Source::open(self.address.clone()).and_then(|mut source| {
             // Tare's endpoint sends sums that exceed 64 bits; for an account they wrap around.
             source.execute(match self.address {
@@ -223,7 +236,7 @@ struct Read {
     left_out: BTreeMap<&'static str, u64>,
 }
 
-impl State {
+impl ScraperState {
     /// Reports a problem of a collector or, under "", of the server, once; and its end.
     fn say(&mut self, of: &'static str, failure: &str) {
         let before = self.said.insert(of, failure.to_owned()).unwrap_or_default();
@@ -248,9 +261,9 @@ impl State {
 ///
 /// Those of [`Source::each`].
 pub fn read(
-    tables: &mut dyn Tables,
-    group: &Group,
-    options: &Options,
+    tables: &mut dyn TableSource,
+    group: &CollectorGroup,
+    options: &CollectorOptions,
     wanted: &[&'static str],
     now: SystemTime,
 ) -> Result<(Samples, BTreeMap<&'static str, u64>), Error> {
@@ -280,7 +293,7 @@ impl Answers {
         for (name, success, duration) in &self.collectors {
             let labels = [("collector", &*format!("collect.{name}"))];
             samples.add(&SUCCESS, &labels, *success);
-            samples.add(&DURATION, &labels, Figure::Real(duration.as_secs_f64()));
+            samples.add(&DURATION, &labels, MetricNumber::Real(duration.as_secs_f64()));
         }
         for (name, rows) in &self.left_out {
             samples.add(&LEFT_OUT, &[("collector", &format!("collect.{name}"))], *rows);

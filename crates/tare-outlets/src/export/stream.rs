@@ -12,14 +12,14 @@ use tokio::time::{Sleep, sleep};
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A stream that fails if its client does not take all data within a time limit; hyper would wait forever.
-pub(super) struct Stream<S> {
+pub(super) struct LimitedStream<S> {
     inner: S,
     limit: Duration,
     /// Timer from the first wait for the client until it has taken everything.
     late: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Stream<S> {
+impl<S> LimitedStream<S> {
     pub(super) fn new(inner: S, limit: Duration) -> Self {
         Self { inner, limit, late: None }
     }
@@ -35,7 +35,7 @@ impl<S> Stream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -45,7 +45,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stream<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -112,7 +112,7 @@ mod tests {
         let answer = service_fn(|_request: Request<Incoming>| async {
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![b'x'; 1 << 20]))))
         });
-        http1::Builder::new().serve_connection(TokioIo::new(Stream::new(stream, SHORT)), answer).await
+        http1::Builder::new().serve_connection(TokioIo::new(LimitedStream::new(stream, SHORT)), answer).await
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
     fn a_client_that_takes_everything_has_as_much_time_again() {
         block_on(async {
             let (mut client, server) = duplex(8);
-            let mut stream = Stream::new(server, LONG);
+            let mut stream = LimitedStream::new(server, LONG);
             stream.write_all(&[1; 8]).await.expect("there is room");
             assert!(stream.late.is_none());
             timeout(SHORT, stream.write_all(&[2; 8])).await.expect_err("there is no room");

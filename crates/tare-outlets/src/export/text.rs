@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::histogram;
-use super::sample::{Family, Figure, Kind, Samples, Set, Value};
+use super::sample::{MetricDescription, MetricKind, MetricNumber, MetricValue, Samples, Set};
 
 /// The format's content type.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -23,21 +23,21 @@ pub fn write_family(page: &mut String, samples: &Samples, at: usize) {
     escape(page, family.help, false);
     let _ = writeln!(page, "\n# TYPE {} {}", family.name, kind(family.kind));
     let bounds: Vec<String> =
-        if family.kind == Kind::Histogram { histogram::bounds().collect() } else { vec![] };
+        if family.kind == MetricKind::Histogram { histogram::bounds().collect() } else { vec![] };
     for (labels, value) in samples {
-        let mut line = |suffix: &str, further: Option<(&'static str, &str)>, figure: Figure| {
+        let mut line = |suffix: &str, further: Option<(&'static str, &str)>, figure: MetricNumber| {
             write_line(page, family, suffix, labels.clone().chain(further), figure);
         };
         match value {
-            Value::Figure(figure) => line("", None, *figure),
-            Value::Summary(summary) => {
+            MetricValue::Figure(figure) => line("", None, *figure),
+            MetricValue::Summary(summary) => {
                 for (name, _, figure) in &summary.quantiles {
                     line("", Some(("quantile", name)), *figure);
                 }
                 line("_sum", None, summary.sum);
                 line("_count", None, summary.count.into());
             }
-            Value::Histogram(histogram, sum) => {
+            MetricValue::Histogram(histogram, sum) => {
                 let mut total = 0_u64;
                 for (count, bound) in
                     histogram.classic().iter().zip(bounds.iter().map(String::as_str).chain(["+Inf"]))
@@ -54,10 +54,10 @@ pub fn write_family(page: &mut String, samples: &Samples, at: usize) {
 
 fn write_line<'a>(
     page: &mut String,
-    family: &Family,
+    family: &MetricDescription,
     suffix: &str,
     labels: std::iter::Chain<Set<'a>, std::option::IntoIter<(&'static str, &'a str)>>,
-    figure: Figure,
+    figure: MetricNumber,
 ) {
     page.push_str(family.name);
     page.push_str(suffix);
@@ -77,12 +77,12 @@ fn write_line<'a>(
     let _ = writeln!(page, " {figure}");
 }
 
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: MetricKind) -> &'static str {
     match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Summary => "summary",
-        Kind::Histogram => "histogram",
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Summary => "summary",
+        MetricKind::Histogram => "histogram",
     }
 }
 
@@ -102,15 +102,15 @@ fn escape(text: &mut String, value: &str, quoted: bool) {
 mod tests {
     use super::*;
 
-    static A: Family = Family::counter("a_total", "What \"a\" is,\nand \\ where.");
-    static B: Family = Family::gauge("b", "B.");
+    static A: MetricDescription = MetricDescription::counter("a_total", "What \"a\" is,\nand \\ where.");
+    static B: MetricDescription = MetricDescription::gauge("b", "B.");
 
     #[test]
     fn families_stand_together_and_texts_are_escaped() {
         let mut samples = Samples::default();
         samples.add(&A, &[("x", "a\"b\\c\nd"), ("y", "é")], u64::MAX);
-        samples.add(&B, &[], Figure::Signed(-5));
-        samples.add(&A, &[("x", ""), ("y", "")], Figure::seconds(1_500_000_000_000));
+        samples.add(&B, &[], MetricNumber::Signed(-5));
+        samples.add(&A, &[("x", ""), ("y", "")], MetricNumber::seconds(1_500_000_000_000));
         let wanted = "# HELP a_total What \"a\" is,\\nand \\\\ where.\n# TYPE a_total counter\n\
             a_total{x=\"a\\\"b\\\\c\\nd\",y=\"é\"} 18446744073709551615\na_total{x=\"\",y=\"\"} 1.5\n\
             # HELP b B.\n# TYPE b gauge\nb -5\n";

@@ -24,14 +24,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
-use super::basic_auth::{Credentials, Memory};
-use super::format::Format;
-use super::otlp::{self, Tally};
-use super::page::Page;
+use super::basic_auth::{CheckedPasswords, Credentials};
+use super::format::ExpositionFormat;
+use super::otlp::{self, PushCounts};
+use super::page::MetricsPage;
 use super::probe::Probes;
 use super::query;
-use super::scrape::{Look, Reader};
-use super::stream::{self, Stream};
+use super::scrape::{ScrapeResult, ServerScraper};
+use super::stream::{self, LimitedStream};
 use super::web_config::{WebConfig, WebConfigFile};
 use crate::Address;
 use crate::notice;
@@ -103,10 +103,10 @@ pub enum Error {
 /// The state shared by all connections.
 pub(super) struct Service {
     web: Web,
-    reader: Reader,
+    reader: ServerScraper,
     /// Counts of what was pushed, if anything is.
-    pushed: Option<Arc<Tally>>,
-    passwords: Memory,
+    pushed: Option<Arc<PushCounts>>,
+    passwords: CheckedPasswords,
     requests: Arc<Semaphore>,
     /// The permit to read the database server: one task has it at a time.
     turn: Semaphore,
@@ -120,8 +120,8 @@ pub(super) struct Service {
 /// When nothing can be served. Problems of a single connection are logged in a line, and the others continue.
 pub fn serve(
     web: Web,
-    reader: Reader,
-    collector: Option<otlp::Settings>,
+    reader: ServerScraper,
+    collector: Option<otlp::OtlpSettings>,
     ready: impl FnOnce(&[SocketAddr], bool),
     stop: UnixStream,
 ) -> Result<(), Error> {
@@ -149,7 +149,7 @@ pub fn serve(
             web,
             reader,
             pushed: collector.is_some().then(Arc::default),
-            passwords: Memory::default(),
+            passwords: CheckedPasswords::default(),
             turn: Semaphore::new(1),
         });
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
@@ -274,7 +274,7 @@ async fn requests(
         .timer(TokioTimer::new())
         .header_read_timeout(NEXT_REQUEST)
         .max_header_size(16 << 10)
-        .serve_connection(TokioIo::new(Stream::new(stream, stream::LIMIT)), answer);
+        .serve_connection(TokioIo::new(LimitedStream::new(stream, stream::LIMIT)), answer);
     // How a connection ends is up to its client.
     if timeout(LIFETIME, Pin::new(&mut connection)).await.is_err() {
         Pin::new(&mut connection).graceful_shutdown();
@@ -282,9 +282,9 @@ async fn requests(
     }
 }
 
-pub(super) type Answer = Response<Either<Full<Bytes>, Page>>;
+pub(super) type WebResponse = Response<Either<Full<Bytes>, MetricsPage>>;
 
-pub(super) fn page(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+pub(super) fn page(status: StatusCode, text: impl Into<Bytes>) -> WebResponse {
     let mut answer = Response::new(Either::Left(Full::new(text.into())));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
@@ -293,7 +293,7 @@ pub(super) fn page(status: StatusCode, text: impl Into<Bytes>) -> Answer {
 
 impl Service {
     /// Answers a request: checks it against the current file, then sends the page.
-    async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Answer {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> WebResponse {
         let config = match self.web.config.read() {
             Ok(config) => config,
             Err(error) => {
@@ -337,7 +337,7 @@ impl Service {
         right
     }
 
-    async fn page(self: Arc<Self>, request: &Request<Incoming>) -> Answer {
+    async fn page(self: Arc<Self>, request: &Request<Incoming>) -> WebResponse {
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return page(StatusCode::METHOD_NOT_ALLOWED, "GET is allowed.\n");
         }
@@ -351,7 +351,7 @@ impl Service {
         }
     }
 
-    async fn metrics(self: Arc<Self>, request: &Request<Incoming>) -> Answer {
+    async fn metrics(self: Arc<Self>, request: &Request<Incoming>) -> WebResponse {
         let named = query::values(request.uri().query().unwrap_or_default(), COLLECT);
         let wanted = match self.reader.choose(&named) {
             Ok(wanted) => wanted,
@@ -388,7 +388,11 @@ impl Service {
 
     /// Scrapes the server for these collectors, after waiting for other scrapes, and returns what could be
     /// read in time; `None` if that is nothing.
-    pub(super) async fn look(self: Arc<Self>, wanted: Vec<&'static str>, patience: Duration) -> Option<Look> {
+    pub(super) async fn look(
+        self: Arc<Self>,
+        wanted: Vec<&'static str>,
+        patience: Duration,
+    ) -> Option<ScrapeResult> {
         let begin = Instant::now();
         let (enough, until) = (begin + reading_time(patience), begin + patience);
         // In a task of its own, which holds its permit until the server was read, even if the client has gone
@@ -417,9 +421,9 @@ impl Service {
 }
 
 /// Makes the answer with a scrape in the format that the client prefers.
-pub(super) fn shown(look: Look, headers: &HeaderMap, place: OwnedSemaphorePermit) -> Answer {
-    let (is_packed, format) = (accepts_gzip(headers), Format::asked_for(headers));
-    let mut answer = Response::new(Either::Right(Page::new(look, format, is_packed, place)));
+pub(super) fn shown(look: ScrapeResult, headers: &HeaderMap, place: OwnedSemaphorePermit) -> WebResponse {
+    let (is_packed, format) = (accepts_gzip(headers), ExpositionFormat::asked_for(headers));
+    let mut answer = Response::new(Either::Right(MetricsPage::new(look, format, is_packed, place)));
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));

@@ -49,7 +49,7 @@ pub enum Error {
 /// The content of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct WebConfigYaml {
     tls_server_config: Option<TlsKeys>,
     http_server_config: HttpKeys,
     basic_auth_users: BTreeMap<String, String>,
@@ -130,7 +130,7 @@ impl WebConfigFile {
     /// When the file, or one it names, cannot be read or is invalid.
     pub fn read(&self) -> Result<Arc<WebConfig>, Error> {
         let Some(path) = &self.path else { return Ok(Arc::default()) };
-        let (file, contents) = File::read(path)?;
+        let (file, contents) = WebConfigYaml::read(path)?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last.as_ref().filter(|last| last.contents == contents) {
             return Ok(last.config.clone());
@@ -141,14 +141,14 @@ impl WebConfigFile {
     }
 }
 
-impl File {
+impl WebConfigYaml {
     /// Reads the file and, to detect changes, those it names.
-    fn read(path: &Path) -> Result<(File, Vec<Vec<u8>>), Error> {
+    fn read(path: &Path) -> Result<(WebConfigYaml, Vec<Vec<u8>>), Error> {
         let text = contents(path)?;
         let format = |why: String| Error::Format { path: path.to_owned(), why };
         let yaml = std::str::from_utf8(&text).map_err(|error| format(error.to_string()))?;
-        let mut file: File = if is_empty(yaml) {
-            File::default()
+        let mut file: WebConfigYaml = if is_empty(yaml) {
+            WebConfigYaml::default()
         } else {
             serde_saphyr::from_str(yaml).map_err(|error| format(first_line(&error.to_string())))?
         };

@@ -2,7 +2,7 @@
 
 use tare_budget::Connections;
 
-use super::meter::Machine;
+use super::meter::ServerMachine;
 use crate::source::{Error, Source};
 
 /// Tables, and the columns that are summed. Errors are left out: the tables by thread have them by number
@@ -20,7 +20,7 @@ const TABLES: [(&str, &[&str]); 5] = [
 /// # Errors
 ///
 /// Those of [`Source::rows`].
-pub(super) fn read(source: &mut Source, machine: &Machine, process: u32) -> Result<Connections, Error> {
+pub(super) fn read(source: &mut Source, machine: &ServerMachine, process: u32) -> Result<Connections, Error> {
     let filter = "WHERE PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_ID <> CONNECTION_ID()";
     let threads = source.rows("threads", &["THREAD_ID", "THREAD_OS_ID"], filter)?;
     let threads = threads.iter().filter_map(|row| Some((row.number(0)?, row.number(1)?)));

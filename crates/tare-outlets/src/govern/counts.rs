@@ -21,7 +21,7 @@ const STATEMENTS: &str = "events_statements_summary_global_by_event_name";
 
 /// Counts since the server's start, or since a reset of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counts {
+pub struct ServerCounts {
     /// Events by instrument.
     pub events: BTreeMap<String, u64>,
     /// Statements that clients sent.
@@ -38,14 +38,14 @@ pub struct Counts {
     pub cpu: Option<f64>,
 }
 
-impl Counts {
+impl ServerCounts {
     /// Reads the counts.
     ///
     /// # Errors
     ///
     /// Those of [`Source::rows`].
-    pub fn read(source: &mut Source) -> Result<Counts, Error> {
-        let mut counts = Counts::default();
+    pub fn read(source: &mut Source) -> Result<ServerCounts, Error> {
+        let mut counts = ServerCounts::default();
         for (table, columns) in TABLES {
             let asked: Vec<&str> = std::iter::once("EVENT_NAME").chain(columns.iter().copied()).collect();
             let filter = format!("WHERE `{}` > 0", columns[0]);
@@ -118,7 +118,7 @@ impl Counts {
     /// are unknown.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // prices are rough
-    pub fn since(&self, before: &Counts) -> BTreeMap<String, f64> {
+    pub fn since(&self, before: &ServerCounts) -> BTreeMap<String, f64> {
         let reset = self.reset_since(before);
         let since = |(name, now): (&String, &u64)| {
             let then = before.events.get(name).filter(|_| !reset.contains(table_of(name)));
@@ -130,20 +130,20 @@ impl Counts {
     /// Returns the statements that clients have sent since.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // likewise
-    pub fn statements_since(&self, before: &Counts) -> f64 {
+    pub fn statements_since(&self, before: &ServerCounts) -> f64 {
         self.statements.saturating_sub(before.statements) as f64
     }
 
     /// Returns the differences of status variables; `None` for those that were reset.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // likewise
-    pub fn done_since(&self, before: &Counts) -> Done {
+    pub fn done_since(&self, before: &ServerCounts) -> Done {
         let since = |now: u64, before: u64| now.checked_sub(before).map(|done| done as f64);
         Done { calls: since(self.calls, before.calls), writes: since(self.writes, before.writes) }
     }
 
     /// Returns the tables in which most counts have fallen or vanished.
-    fn reset_since<'a>(&self, before: &'a Counts) -> BTreeSet<&'a str> {
+    fn reset_since<'a>(&self, before: &'a ServerCounts) -> BTreeSet<&'a str> {
         let mut tables: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for (name, then) in &before.events {
             let (rows, fallen) = tables.entry(table_of(name)).or_default();
@@ -167,9 +167,9 @@ mod tests {
     use super::*;
 
     fn since<const N: usize>(now: [(&str, u64); N], before: &[(&str, u64)]) -> [f64; N] {
-        let counts = |rows: &[(&str, u64)]| Counts {
+        let counts = |rows: &[(&str, u64)]| ServerCounts {
             events: rows.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
-            ..Counts::default()
+            ..ServerCounts::default()
         };
         let since = counts(&now).since(&counts(before));
         now.map(|(name, _)| since[name])

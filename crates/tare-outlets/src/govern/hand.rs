@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use tare_budget::{Held, Move, Switch};
 
 use super::Error;
-use super::known::Known;
-use super::settings::{self, Settings, Table};
-use super::state::{Identity, State};
+use super::known::KnownSettings;
+use super::settings::{self, SettingsByRow, SetupTableName};
+use super::state::{ServerIdentity, StateFile};
 use crate::source::{Address, Kind, Source};
 
 /// The named lock that the single governor of a server holds.
@@ -52,9 +52,9 @@ pub struct PutBack {
 /// A connection that holds the lock, with the saved state of its server.
 pub(super) struct Hold {
     source: Source,
-    pub(super) identity: Identity,
+    pub(super) identity: ServerIdentity,
     path: PathBuf,
-    pub(super) state: Option<State>,
+    pub(super) state: Option<StateFile>,
 }
 
 impl Hold {
@@ -71,10 +71,10 @@ impl Hold {
         check_schema(&mut source)?;
         source.execute(&format!("SET SESSION wait_timeout = {PATIENCE}"))?;
         lock(&mut source)?;
-        let identity = Identity::read(&mut source)?;
-        let path = State::path(folder, &identity);
-        let state =
-            State::read(&path, &identity).map_err(|source| Error::State { path: path.clone(), source })?;
+        let identity = ServerIdentity::read(&mut source)?;
+        let path = StateFile::path(folder, &identity);
+        let state = StateFile::read(&path, &identity)
+            .map_err(|source| Error::State { path: path.clone(), source })?;
         Ok(Hold { source, identity, path, state })
     }
 
@@ -89,12 +89,12 @@ impl Hold {
 }
 
 /// A connection that holds the lock, with the known settings.
-pub struct Hand {
+pub struct LockedConnection {
     pub(super) source: Source,
-    pub(super) known: Known,
+    pub(super) known: KnownSettings,
 }
 
-impl Hand {
+impl LockedConnection {
     /// Continues with the known settings if they are still valid; otherwise starts anew, and leaves alone
     /// what was left alone in this run of the server. Changes nothing.
     ///
@@ -104,20 +104,20 @@ impl Hand {
     pub(super) fn new(
         hold: Hold,
         keep: &[String],
-        known: Option<&Known>,
-    ) -> Result<(Hand, Vec<Notice>), Error> {
+        known: Option<&KnownSettings>,
+    ) -> Result<(LockedConnection, Vec<Notice>), Error> {
         let Hold { mut source, identity, path, state } = hold;
         let known = known.filter(|known| known.identity.is_same_run(&identity));
         if let Some(known) = known
             && known.goes_on(&identity, state.as_ref())
         {
-            return Ok((Hand { source, known: known.clone() }, vec![]));
+            return Ok((LockedConnection { source, known: known.clone() }, vec![]));
         }
-        let mut fresh = Known::new(identity, path, settings::read(&mut source)?);
+        let mut fresh = KnownSettings::new(identity, path, settings::read(&mut source)?);
         let notices = state.map(|state| fresh.take_over(state)).unwrap_or_default();
         fresh.leave_alone(keep);
         fresh.held.extend(known.into_iter().flat_map(|known| known.held.clone()));
-        Ok((Hand { source, known: fresh }, notices))
+        Ok((LockedConnection { source, known: fresh }, notices))
     }
 
     /// Returns the levels of everything that was on.
@@ -147,7 +147,7 @@ impl Hand {
     ///
     /// When the server refuses; then everything is restored as far as possible.
     pub fn apply(&mut self, board: &[Switch], moves: &[Move]) -> Result<Vec<Notice>, Error> {
-        let mut wanted = Settings::new();
+        let mut wanted = SettingsByRow::new();
         for it in moves {
             let switch = board.iter().find(|switch| switch.name == it.switch);
             let rows = switch.map(|switch| settings::rows(switch, it.to, &self.known.original));
@@ -161,17 +161,17 @@ impl Hand {
     ///
     /// # Errors
     ///
-    /// Those of [`Hand::apply`].
+    /// Those of [`LockedConnection::apply`].
     pub fn fix(&mut self, instrument: &str) -> Result<Vec<Notice>, Error> {
-        let name = (Table::Instruments, instrument.to_owned());
+        let name = (SetupTableName::Instruments, instrument.to_owned());
         let Some(original) = self.known.original.get(&name).copied() else { return Ok(vec![]) };
-        let mut notices = self.set(&Settings::from([(name.clone(), original)]))?;
+        let mut notices = self.set(&SettingsByRow::from([(name.clone(), original)]))?;
         self.known.held.insert(name, Held::Fixed);
         notices.push(Notice::Fixed { name: instrument.to_owned() });
         Ok(notices)
     }
 
-    fn set(&mut self, wanted: &Settings) -> Result<Vec<Notice>, Error> {
+    fn set(&mut self, wanted: &SettingsByRow) -> Result<Vec<Notice>, Error> {
         self.known.owe(wanted);
         // Before the server is changed, as a kill may come at any time.
         self.known.write()?;
@@ -184,7 +184,7 @@ impl Hand {
             return Err(Error::right(&mut self.source, error));
         }
         let now = settings::read(&mut self.source)?;
-        let Known { present, held, owed, unsure, .. } = &mut self.known;
+        let KnownSettings { present, held, owed, unsure, .. } = &mut self.known;
         unsure.clear();
         let mut notices = vec![];
         for (name, setting) in wanted {

@@ -9,48 +9,48 @@ use tare_server::sql::is_like;
 
 use super::Error;
 use super::hand::Notice;
-use super::settings::{Name, Settings};
-use super::state::{Debts, Identity, Owed, State};
+use super::settings::{RowName, SettingsByRow};
+use super::state::{ChangedRow, Debts, ServerIdentity, StateFile};
 
 /// Prefix of instruments that no server switches: an UPDATE succeeds without effect.
 const FIXED: &str = "memory/performance_schema/";
 
 /// The known settings.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownSettings {
     /// The run of the server.
-    pub(super) identity: Identity,
+    pub(super) identity: ServerIdentity,
     /// Path of the file with the original values.
     pub(super) path: PathBuf,
     /// Values before any move, or those that a person has set since.
-    pub(super) original: Settings,
+    pub(super) original: SettingsByRow,
     /// Values at the last reading, with the moves after it.
-    pub(super) present: Settings,
+    pub(super) present: SettingsByRow,
     /// Rows that are left alone, and why.
-    pub(super) held: BTreeMap<Name, Held>,
+    pub(super) held: BTreeMap<RowName, Held>,
     /// Rows to restore.
     pub(super) owed: Debts,
     /// Values that may have been written before a connection was lost.
-    pub(super) unsure: Settings,
+    pub(super) unsure: SettingsByRow,
 }
 
-impl Known {
+impl KnownSettings {
     /// Creates the known settings of a server that the governor has not changed yet.
-    pub(super) fn new(identity: Identity, path: PathBuf, present: Settings) -> Known {
+    pub(super) fn new(identity: ServerIdentity, path: PathBuf, present: SettingsByRow) -> KnownSettings {
         let original = present.clone();
-        let (held, owed, unsure) = (BTreeMap::new(), Debts::new(), Settings::new());
-        Known { identity, path, original, present, held, owed, unsure }
+        let (held, owed, unsure) = (BTreeMap::new(), Debts::new(), SettingsByRow::new());
+        KnownSettings { identity, path, original, present, held, owed, unsure }
     }
 
     /// Returns whether the known settings are still valid: the server has not been restarted, and the file
     /// lists the same rows to restore. If it does not, somebody has restored them meanwhile.
-    pub(super) fn goes_on(&self, identity: &Identity, state: Option<&State>) -> bool {
+    pub(super) fn goes_on(&self, identity: &ServerIdentity, state: Option<&StateFile>) -> bool {
         let written = state.map_or(&[][..], |state| state.owed.as_slice());
         self.identity.is_same_run(identity) && written.iter().eq(self.owed.values())
     }
 
     /// Takes over the rows to restore from a killed governor, as far as its values are still there.
-    pub(super) fn take_over(&mut self, state: State) -> Vec<Notice> {
+    pub(super) fn take_over(&mut self, state: StateFile) -> Vec<Notice> {
         let mut notices = vec![];
         self.held.extend(state.persons.into_iter().map(|name| (name, Held::Person)));
         for owed in state.owed {
@@ -87,7 +87,7 @@ impl Known {
 
     /// Takes the current values. Differences from the known ones are somebody else's, except for results of
     /// an interrupted write.
-    pub(super) fn see(&mut self, now: Settings) -> Vec<Notice> {
+    pub(super) fn see(&mut self, now: SettingsByRow) -> Vec<Notice> {
         let unsure = std::mem::take(&mut self.unsure);
         let mut notices = vec![];
         for (name, before) in &self.present {
@@ -114,10 +114,10 @@ impl Known {
     }
 
     /// Records the values that are about to be written.
-    pub(super) fn owe(&mut self, wanted: &Settings) {
+    pub(super) fn owe(&mut self, wanted: &SettingsByRow) {
         for (name, setting) in wanted {
             let original = self.original[name];
-            let fresh = || Owed { table: name.0, name: name.1.clone(), original, given: vec![] };
+            let fresh = || ChangedRow { table: name.0, name: name.1.clone(), original, given: vec![] };
             let owed = self.owed.entry(name.clone()).or_insert_with(fresh);
             if !owed.given.contains(setting) {
                 owed.given.push(*setting);
@@ -126,8 +126,8 @@ impl Known {
     }
 
     /// Returns what to restore, given the current values, and the names of rows that somebody else has set.
-    pub(super) fn due(&self, now: &Settings) -> (Settings, Vec<String>) {
-        let (mut wanted, mut left) = (Settings::new(), vec![]);
+    pub(super) fn due(&self, now: &SettingsByRow) -> (SettingsByRow, Vec<String>) {
+        let (mut wanted, mut left) = (SettingsByRow::new(), vec![]);
         for (name, owed) in &self.owed {
             match now.get(name) {
                 Some(setting) if *setting == owed.original => {}
@@ -162,10 +162,10 @@ impl Known {
     pub(super) fn write(&self) -> Result<(), Error> {
         let failed = |source| Error::State { path: self.path.clone(), source };
         if self.owed.is_empty() {
-            return State::remove(&self.path).map_err(failed);
+            return StateFile::remove(&self.path).map_err(failed);
         }
         let persons = self.held.iter().filter(|(_, held)| **held == Held::Person);
-        let state = State {
+        let state = StateFile {
             server: self.identity.clone(),
             owed: self.owed.values().cloned().collect(),
             persons: persons.map(|(name, _)| name.clone()).collect(),
@@ -176,33 +176,35 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::{Setting, Table};
+    use super::super::settings::{RowSetting, SetupTableName};
     use super::*;
 
-    const ON: Setting = Setting { enabled: true, timed: Some(true) };
-    const COUNTED: Setting = Setting { enabled: true, timed: Some(false) };
-    const OFF: Setting = Setting { enabled: false, timed: Some(true) };
+    const ON: RowSetting = RowSetting { enabled: true, timed: Some(true) };
+    const COUNTED: RowSetting = RowSetting { enabled: true, timed: Some(false) };
+    const OFF: RowSetting = RowSetting { enabled: false, timed: Some(true) };
 
-    fn run(started: i64) -> Identity {
+    fn run(started: i64) -> ServerIdentity {
         let text = format!(r#"{{"host":"db","port":3306,"data":"/data/","started":{started}}}"#);
         serde_json::from_str(&text).expect("an identity")
     }
 
-    fn rows(rows: &[(&str, Setting)]) -> Settings {
-        let row = |(name, setting): &(&str, Setting)| ((Table::Instruments, (*name).to_owned()), *setting);
+    fn rows(rows: &[(&str, RowSetting)]) -> SettingsByRow {
+        let row = |(name, setting): &(&str, RowSetting)| {
+            ((SetupTableName::Instruments, (*name).to_owned()), *setting)
+        };
         rows.iter().map(row).collect()
     }
 
     /// Returns the state of a server where all was on, after a write of these rows was started.
-    fn writing(wanted: &Settings) -> Known {
+    fn writing(wanted: &SettingsByRow) -> KnownSettings {
         let present = rows(&[("a", ON), ("b", ON), ("c", ON), ("d", ON)]);
-        let mut known = Known::new(run(1000), PathBuf::from("/nowhere"), present);
+        let mut known = KnownSettings::new(run(1000), PathBuf::from("/nowhere"), present);
         known.owe(wanted);
         known.unsure = wanted.clone();
         known
     }
 
-    fn owed(known: &Known) -> Vec<&str> {
+    fn owed(known: &KnownSettings) -> Vec<&str> {
         known.owed.keys().map(|name| name.1.as_str()).collect()
     }
 
@@ -224,13 +226,13 @@ mod tests {
     fn one_goes_on_in_the_same_run_while_the_file_says_what_is_owed() {
         let known = writing(&rows(&[("a", OFF)]));
         let state =
-            State { server: run(1000), owed: known.owed.values().cloned().collect(), persons: vec![] };
+            StateFile { server: run(1000), owed: known.owed.values().cloned().collect(), persons: vec![] };
         assert!(known.goes_on(&run(1001), Some(&state)));
         assert!(!known.goes_on(&run(2000), Some(&state)), "it was started anew");
         assert!(!known.goes_on(&run(1000), None), "somebody has put it back");
-        let other = State { owed: vec![], ..state };
+        let other = StateFile { owed: vec![], ..state };
         assert!(!known.goes_on(&run(1000), Some(&other)));
-        let nothing = writing(&Settings::new());
+        let nothing = writing(&SettingsByRow::new());
         assert!(nothing.goes_on(&run(1000), None) && !nothing.goes_on(&run(2000), None));
     }
 }

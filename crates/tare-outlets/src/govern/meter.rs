@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::{Counts, Error};
+use super::{Error, ServerCounts};
 use crate::source::{Address, Source};
 
 /// A function that finds the process of the server at an address.
 pub type Find = dyn Fn(&Address) -> Option<u32>;
 
 /// Access to the machine that the server runs on, if it is this one.
-pub struct Machine {
+pub struct ServerMachine {
     /// Finds the server's process again, as it changes with a restart.
     pub find: Box<Find>,
     /// Reads the CPU time of a process.
@@ -40,7 +40,7 @@ enum MeterClock {
 
 /// The CPU time of a server, and of the governor's connection to it.
 #[derive(Clone, Debug)]
-pub struct Meter {
+pub struct CpuMeter {
     clock: MeterClock,
     /// The process and the connection's thread in it, if its CPU time can be read.
     thread: Option<(u32, u64)>,
@@ -48,27 +48,27 @@ pub struct Meter {
     spent: Duration,
 }
 
-impl Meter {
+impl CpuMeter {
     /// Determines how the server's CPU time can be read.
     ///
     /// # Errors
     ///
     /// [`Error::NoClock`], [`Error::Source`].
-    pub fn find(source: &mut Source, machine: &Machine, cores: Option<f64>) -> Result<Meter, Error> {
+    pub fn find(source: &mut Source, machine: &ServerMachine, cores: Option<f64>) -> Result<CpuMeter, Error> {
         let process = (machine.find)(source.address()).filter(|pid| (machine.cpu)(*pid).is_some());
         if let Some(pid) = process {
             let thread = thread_of(source)?.map(|tid| (pid, tid));
             let thread = thread.filter(|(pid, tid)| thread_cpu(*pid, *tid).is_some());
-            return Ok(Meter { clock: MeterClock::Process(pid), thread, spent: Duration::ZERO });
+            return Ok(CpuMeter { clock: MeterClock::Process(pid), thread, spent: Duration::ZERO });
         }
-        let mut counts = Counts::read(source)?;
+        let mut counts = ServerCounts::read(source)?;
         counts.read_cpu(source)?;
         let clock = match (counts.cpu, cores) {
             (Some(_), _) => MeterClock::Server,
             (None, Some(cores)) => MeterClock::Cores { cores, since: Instant::now() },
             (None, None) => return Err(Error::NoClock { address: source.address().to_string() }),
         };
-        Ok(Meter { clock, thread: None, spent: Duration::ZERO })
+        Ok(CpuMeter { clock, thread: None, spent: Duration::ZERO })
     }
 
     /// Returns the server's process, if it is on this machine.
@@ -80,7 +80,7 @@ impl Meter {
     }
 
     /// Runs the reference work and returns its duration in nanoseconds, if the server is on this machine.
-    pub(super) fn work_ns(&self, machine: &Machine) -> Option<f64> {
+    pub(super) fn work_ns(&self, machine: &ServerMachine) -> Option<f64> {
         self.process().map(|_| (machine.work_ns)())
     }
 
@@ -95,7 +95,7 @@ impl Meter {
     }
 
     /// Returns the CPU time so far in seconds, if no query is needed for it.
-    pub(super) fn peek(&self, machine: &Machine) -> Option<f64> {
+    pub(super) fn peek(&self, machine: &ServerMachine) -> Option<f64> {
         match &self.clock {
             MeterClock::Process(pid) => (machine.cpu)(*pid).map(|time| time.as_secs_f64()),
             MeterClock::Cores { cores, since } => Some(cores * since.elapsed().as_secs_f64()),
@@ -103,7 +103,12 @@ impl Meter {
         }
     }
 
-    pub(super) fn read(&self, machine: &Machine, counts: &Counts, at: Instant) -> Result<f64, Error> {
+    pub(super) fn read(
+        &self,
+        machine: &ServerMachine,
+        counts: &ServerCounts,
+        at: Instant,
+    ) -> Result<f64, Error> {
         Ok(match &self.clock {
             MeterClock::Process(pid) => (machine.cpu)(*pid).map_or(0.0, |time| time.as_secs_f64()),
             MeterClock::Cores { cores, since } => cores * (at - *since).as_secs_f64(),
@@ -123,7 +128,7 @@ impl Meter {
     }
 }
 
-impl fmt::Display for Meter {
+impl fmt::Display for CpuMeter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.clock {
             MeterClock::Process(pid) => write!(f, "CPU time of process {pid}"),

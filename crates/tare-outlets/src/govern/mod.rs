@@ -14,18 +14,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tare_budget::{CostAccount, Decision, Governor, Look, Prices, Provider, Rules, Statements, Uncounted};
+use tare_budget::{
+    CostAccount, Decision, Governor, GovernorRules, GovernorSample, PricedProvider, Prices,
+    StatementSumsRule, Uncounted,
+};
 
-pub use counts::Counts;
-pub use hand::{Hand, Notice, PutBack};
-pub use meter::{Find, Machine, Meter, thread_cpu};
-pub use session::Session;
-pub use state::{Identity, State};
+pub use counts::ServerCounts;
+pub use hand::{LockedConnection, Notice, PutBack};
+pub use meter::{CpuMeter, Find, ServerMachine, thread_cpu};
+pub use session::GovernorSession;
+pub use state::{ServerIdentity, StateFile};
 
 use crate::source::{Address, Error as SourceError, Kind, Source};
 use hand::Hold;
-use known::Known;
-use session::{Past, Reading};
+use known::KnownSettings;
+use session::{GovernorReading, Past};
 
 /// How often to wait for a lock that is still held after a connection was lost.
 const BUSY_LOOKS: u32 = 12;
@@ -170,13 +173,13 @@ pub struct Orders {
 
 /// An event that a governor reports.
 #[derive(Debug)]
-pub enum Event {
+pub enum GovernorEvent {
     /// It starts.
     Began {
         /// Version of the server.
         version: String,
         /// Origin of the prices.
-        prices: tare_budget::price::Origin,
+        prices: tare_budget::price::PriceOrigin,
         /// Number of instruments that were on.
         instruments: usize,
         /// Number of those that are left alone.
@@ -216,11 +219,11 @@ pub enum Event {
 
 /// Returns the provider, and so the prices, of a kind of server.
 #[must_use]
-pub fn provider(kind: Kind) -> Provider {
+pub fn provider(kind: Kind) -> PricedProvider {
     match kind {
-        Kind::Tare => Provider::Tare,
-        Kind::MariaDb => Provider::MariaDb,
-        Kind::MySql => Provider::MySql,
+        Kind::Tare => PricedProvider::Tare,
+        Kind::MariaDb => PricedProvider::MariaDb,
+        Kind::MySql => PricedProvider::MySql,
     }
 }
 
@@ -238,35 +241,35 @@ fn shipped(prices: Option<Prices>, kind: Kind) -> Prices {
 /// Every permanent error; then everything is restored as far as the server allows.
 pub fn govern(
     orders: &Orders,
-    machine: &Machine,
+    machine: &ServerMachine,
     leave: bool,
     wait: &mut dyn FnMut(Duration) -> bool,
-    tell: &mut dyn FnMut(Event),
+    tell: &mut dyn FnMut(GovernorEvent),
 ) -> Result<(), Error> {
-    let session = Session::begin(orders, machine, None, tell)?;
+    let session = GovernorSession::begin(orders, machine, None, tell)?;
     let path = session.hand.path().to_owned();
     keep_budget(session, orders, machine, leave, wait, tell).map_err(|error| error.owing(path))
 }
 
 fn keep_budget(
-    mut session: Session,
+    mut session: GovernorSession,
     orders: &Orders,
-    machine: &Machine,
+    machine: &ServerMachine,
     leave: bool,
     wait: &mut dyn FnMut(Duration) -> bool,
-    tell: &mut dyn FnMut(Event),
+    tell: &mut dyn FnMut(GovernorEvent),
 ) -> Result<(), Error> {
     while wait(orders.every) {
         match session.pass(orders, machine, tell) {
             Ok(()) => {}
             Err(error) if error.is_passing() => {
-                tell(Event::Lost(error.to_string()));
+                tell(GovernorEvent::Lost(error.to_string()));
                 let past = session.into_past();
                 let Some(again) = come_back(orders, machine, &past, wait, tell)? else {
                     return end_without(orders, past.known, leave, tell);
                 };
                 let is_same = again.hand.known.identity.is_same_run(&past.known.identity);
-                tell(Event::Back { restarted: !is_same });
+                tell(GovernorEvent::Back { restarted: !is_same });
                 session = again;
             }
             Err(error) => {
@@ -277,14 +280,14 @@ fn keep_budget(
         }
     }
     if leave {
-        tell(Event::Left(session.hand.leave()?));
+        tell(GovernorEvent::Left(session.hand.leave()?));
         return Ok(());
     }
     match session.hand.put_back() {
         // The connection may have been lost since the last reading although the server runs.
         Err(error) if error.is_passing() => end_without(orders, session.into_past().known, false, tell),
         done => {
-            tell(Event::PutBack(done?));
+            tell(GovernorEvent::PutBack(done?));
             Ok(())
         }
     }
@@ -293,14 +296,14 @@ fn keep_budget(
 /// Waits until the server answers again; `None` if that is no longer wanted.
 fn come_back(
     orders: &Orders,
-    machine: &Machine,
+    machine: &ServerMachine,
     past: &Past,
     wait: &mut dyn FnMut(Duration) -> bool,
-    tell: &mut dyn FnMut(Event),
-) -> Result<Option<Session>, Error> {
+    tell: &mut dyn FnMut(GovernorEvent),
+) -> Result<Option<GovernorSession>, Error> {
     let mut busy = 0;
     while wait(orders.every) {
-        match Session::begin(orders, machine, Some(past), tell) {
+        match GovernorSession::begin(orders, machine, Some(past), tell) {
             Ok(session) => return Ok(Some(session)),
             Err(error) if error.is_passing() => {}
             // A server that has just restarted may not be found at once.
@@ -316,9 +319,9 @@ fn come_back(
 /// Ends after the connection was lost: tries another one once.
 fn end_without(
     orders: &Orders,
-    mut known: Known,
+    mut known: KnownSettings,
     leave: bool,
-    tell: &mut dyn FnMut(Event),
+    tell: &mut dyn FnMut(GovernorEvent),
 ) -> Result<(), Error> {
     if leave {
         // Another governor may have taken over the rows to restore. A server that is gone has none.
@@ -327,11 +330,11 @@ fn end_without(
             hold => hold.ok(),
         };
         let is_ours = hold.as_ref().is_none_or(|it| known.goes_on(&it.identity, it.state.as_ref()));
-        tell(Event::Left(if is_ours { known.leave()? } else { 0 }));
+        tell(GovernorEvent::Left(if is_ours { known.leave()? } else { 0 }));
         return Ok(());
     }
     if known.owed.is_empty() {
-        tell(Event::PutBack(PutBack::default()));
+        tell(GovernorEvent::PutBack(PutBack::default()));
         return Ok(());
     }
     put_back_over(orders.address.clone(), &orders.folder, Some(&known), tell)
@@ -342,7 +345,7 @@ fn end_without(
 /// # Errors
 ///
 /// Every [`Error`].
-pub fn put_back(address: Address, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
+pub fn put_back(address: Address, folder: &Path, tell: &mut dyn FnMut(GovernorEvent)) -> Result<(), Error> {
     put_back_over(address, folder, None, tell)
 }
 
@@ -350,12 +353,12 @@ pub fn put_back(address: Address, folder: &Path, tell: &mut dyn FnMut(Event)) ->
 fn put_back_over(
     address: Address,
     folder: &Path,
-    known: Option<&Known>,
-    tell: &mut dyn FnMut(Event),
+    known: Option<&KnownSettings>,
+    tell: &mut dyn FnMut(GovernorEvent),
 ) -> Result<(), Error> {
-    let (mut hand, notices) = Hand::new(Hold::take(address, folder)?, &[], known)?;
-    notices.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
-    tell(Event::PutBack(hand.put_back()?));
+    let (mut hand, notices) = LockedConnection::new(Hold::take(address, folder)?, &[], known)?;
+    notices.into_iter().for_each(|notice| tell(GovernorEvent::Noticed(notice)));
+    tell(GovernorEvent::PutBack(hand.put_back()?));
     Ok(())
 }
 
@@ -366,13 +369,13 @@ fn put_back_over(
 /// Every [`Error`] except those about settings.
 pub fn account(
     orders: &Orders,
-    machine: &Machine,
+    machine: &ServerMachine,
     wait: &mut dyn FnMut(Duration) -> bool,
 ) -> Result<Option<(CostAccount, Prices)>, Error> {
     let mut source = Source::open(orders.address.clone())?;
     let prices = shipped(orders.prices.clone(), source.kind());
-    let mut meter = Meter::find(&mut source, machine, orders.cores)?;
-    let before = Reading::take(&mut source, &mut meter, machine, false)?;
+    let mut meter = CpuMeter::find(&mut source, machine, orders.cores)?;
+    let before = GovernorReading::take(&mut source, &mut meter, machine, false)?;
     if !wait(orders.every) {
         return Ok(None);
     }
@@ -381,12 +384,12 @@ pub fn account(
     if source.kind() == Kind::Tare {
         board = settings::with_levels(board, &settings::levels(&mut source)?);
     }
-    let now = Reading::take(&mut source, &mut meter, machine, false)?;
+    let now = GovernorReading::take(&mut source, &mut meter, machine, false)?;
     let governor = Governor::new(
-        Rules { budget: orders.budget, budget_p95: None, statements: Statements::ByWorth },
+        GovernorRules { budget: orders.budget, budget_p95: None, statements: StatementSumsRule::ByWorth },
         prices.clone(),
     );
-    let look = Look {
+    let look = GovernorSample {
         is_capacity: meter.is_capacity(),
         work_ns: meter.work_ns(machine),
         ..now.since(&before, &mut Uncounted::default(), &board)

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use tare_budget::account::held_cost;
 use tare_budget::board::visible;
 use tare_budget::{
-    Board, Connections, Decision, Governor, Held, Level, Look, Rules, Statements, Switch, Uncounted,
-    counted_since, pace,
+    Board, Connections, Decision, Governor, GovernorRules, GovernorSample, Held, Level, StatementSumsRule,
+    Switch, Uncounted, counted_since, pace,
 };
 
-use super::hand::{Hand, Hold};
-use super::known::Known;
-use super::meter::{self, Machine, Meter};
-use super::{Counts, Error, Event, Orders, connections, shipped};
+use super::hand::{Hold, LockedConnection};
+use super::known::KnownSettings;
+use super::meter::{self, CpuMeter, ServerMachine};
+use super::{Error, GovernorEvent, Orders, ServerCounts, connections, shipped};
 use crate::source::{Kind, Source};
 
 /// Longest interval between two readings where only the server itself counts its CPU time, and longest
@@ -25,13 +25,13 @@ const SILENT: u32 = 12;
 const ALIVE: f64 = 1000.0;
 
 /// A governor's session.
-pub struct Session {
-    pub(super) hand: Hand,
-    meter: Meter,
-    memory: Memory,
+pub struct GovernorSession {
+    pub(super) hand: LockedConnection,
+    meter: CpuMeter,
+    memory: GovernorMemory,
     /// Whether there is a budget for connections.
     is_p95: bool,
-    before: Reading,
+    before: GovernorReading,
     /// Cost of the last reading in nanoseconds.
     own: f64,
     /// Time of the last query.
@@ -40,7 +40,7 @@ pub struct Session {
 
 /// A governor's memory of a run of the server.
 #[derive(Clone)]
-struct Memory {
+struct GovernorMemory {
     governor: Governor,
     begun: Instant,
     /// Number of readings since each instrument was switched off.
@@ -50,25 +50,28 @@ struct Memory {
     rate: f64,
 }
 
-impl Memory {
-    fn new(orders: &Orders, kind: Kind) -> Memory {
-        let rules =
-            Rules { budget: orders.budget, budget_p95: orders.budget_p95, statements: Statements::Last };
+impl GovernorMemory {
+    fn new(orders: &Orders, kind: Kind) -> GovernorMemory {
+        let rules = GovernorRules {
+            budget: orders.budget,
+            budget_p95: orders.budget_p95,
+            statements: StatementSumsRule::Last,
+        };
         let governor = Governor::new(rules, shipped(orders.prices.clone(), kind));
         let uncounted = Uncounted::default();
-        Memory { governor, begun: Instant::now(), off: BTreeMap::new(), uncounted, rate: 0.0 }
+        GovernorMemory { governor, begun: Instant::now(), off: BTreeMap::new(), uncounted, rate: 0.0 }
     }
 }
 
 /// The rest of a session whose connection is lost.
 pub(super) struct Past {
-    pub(super) known: Known,
-    memory: Memory,
+    pub(super) known: KnownSettings,
+    memory: GovernorMemory,
 }
 
 /// Counts and clocks at one time.
-pub(super) struct Reading {
-    pub(super) counts: Counts,
+pub(super) struct GovernorReading {
+    pub(super) counts: ServerCounts,
     /// Read only with a budget for connections.
     connections: Connections,
     pub(super) cpu: f64,
@@ -76,7 +79,7 @@ pub(super) struct Reading {
     at: Instant,
 }
 
-impl Session {
+impl GovernorSession {
     /// Connects, and continues if it is the remembered run of the server. Changes nothing.
     ///
     /// # Errors
@@ -84,37 +87,37 @@ impl Session {
     /// Every [`Error`].
     pub(super) fn begin(
         orders: &Orders,
-        machine: &Machine,
+        machine: &ServerMachine,
         past: Option<&Past>,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<Session, Error> {
+        tell: &mut dyn FnMut(GovernorEvent),
+    ) -> Result<GovernorSession, Error> {
         let mut hold = Hold::take(orders.address.clone(), &orders.folder)?;
         hold.try_writing()?;
         let goes_on = past.is_some_and(|past| past.known.goes_on(&hold.identity, hold.state.as_ref()));
-        let (mut hand, notices) = Hand::new(hold, &orders.keep, past.map(|past| &past.known))?;
-        let mut meter = Meter::find(&mut hand.source, machine, orders.cores)?;
+        let (mut hand, notices) = LockedConnection::new(hold, &orders.keep, past.map(|past| &past.known))?;
+        let mut meter = CpuMeter::find(&mut hand.source, machine, orders.cores)?;
         let is_p95 = orders.budget_p95.is_some();
         if is_p95 && !knows_threads(&mut hand.source, &meter, machine)? {
             return Err(Error::NoThreads { address: hand.source.address().to_string() });
         }
         let spent = meter.own();
-        let before = Reading::take(&mut hand.source, &mut meter, machine, is_p95)?;
+        let before = GovernorReading::take(&mut hand.source, &mut meter, machine, is_p95)?;
         let own = (meter.own() - spent) * 1e9;
         let memory = match past {
             Some(past) if past.known.identity.is_same_run(&hand.known.identity) => past.memory.clone(),
-            _ => Memory::new(orders, hand.source.kind()),
+            _ => GovernorMemory::new(orders, hand.source.kind()),
         };
-        let session = Session { hand, meter, memory, is_p95, before, own, asked: Instant::now() };
+        let session = GovernorSession { hand, meter, memory, is_p95, before, own, asked: Instant::now() };
         if !goes_on {
             tell(session.began());
         }
-        notices.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
+        notices.into_iter().for_each(|notice| tell(GovernorEvent::Noticed(notice)));
         Ok(session)
     }
 
-    fn began(&self) -> Event {
+    fn began(&self) -> GovernorEvent {
         let board = self.hand.board();
-        Event::Began {
+        GovernorEvent::Began {
             version: self.hand.source.version().to_owned(),
             prices: self.memory.governor.prices().origin.clone(),
             instruments: board.len(),
@@ -134,12 +137,12 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Session::look`].
+    /// Those of [`GovernorSession::look`].
     pub(super) fn pass(
         &mut self,
         orders: &Orders,
-        machine: &Machine,
-        tell: &mut dyn FnMut(Event),
+        machine: &ServerMachine,
+        tell: &mut dyn FnMut(GovernorEvent),
     ) -> Result<(), Error> {
         let is_due = self.is_due(machine, orders);
         if !is_due && self.asked.elapsed() < LONGEST.min(orders.every.saturating_mul(SILENT)) {
@@ -156,7 +159,7 @@ impl Session {
     /// Returns whether the server has used enough CPU time since the last reading that its part of the
     /// smaller budget pays for another one.
     #[must_use]
-    pub fn is_due(&self, machine: &Machine, orders: &Orders) -> bool {
+    pub fn is_due(&self, machine: &ServerMachine, orders: &Orders) -> bool {
         let budget = orders.budget.min(orders.budget_p95.unwrap_or(f64::INFINITY));
         let since = self.before.at.elapsed();
         match self.meter.peek(machine) {
@@ -173,12 +176,16 @@ impl Session {
     /// # Errors
     ///
     /// When the server is gone, or refuses; then everything is restored as far as possible.
-    pub fn look(&mut self, machine: &Machine, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
-        let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
+    pub fn look(
+        &mut self,
+        machine: &ServerMachine,
+        tell: &mut dyn FnMut(GovernorEvent),
+    ) -> Result<(), Error> {
+        self.hand.refresh()?.into_iter().for_each(|notice| tell(GovernorEvent::Noticed(notice)));
+        let now = GovernorReading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
         let board = self.hand.board();
-        let Memory { begun, uncounted, .. } = &mut self.memory;
-        let look = Look {
+        let GovernorMemory { begun, uncounted, .. } = &mut self.memory;
+        let look = GovernorSample {
             now: now.at - *begun,
             is_capacity: self.meter.is_capacity(),
             work_ns: self.meter.work_ns(machine),
@@ -196,9 +203,12 @@ impl Session {
         let (by_persons, fixed) = (share(Held::Person), share(Held::Fixed));
         let moves = decision.moves.clone();
         let visible = visible(&board, &moves);
-        tell(Event::Looked { decision: Box::new(decision), by_persons, fixed, visible, idle });
+        tell(GovernorEvent::Looked { decision: Box::new(decision), by_persons, fixed, visible, idle });
         if !moves.is_empty() {
-            self.hand.apply(&board, &moves)?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
+            self.hand
+                .apply(&board, &moves)?
+                .into_iter()
+                .for_each(|notice| tell(GovernorEvent::Noticed(notice)));
         }
         Ok(())
     }
@@ -206,54 +216,68 @@ impl Session {
     /// Marks instruments as fixed that have been off for a whole interval and still have events.
     fn fix_what_goes_on(
         &mut self,
-        look: &Look,
+        look: &GovernorSample,
         board: &Board,
-        tell: &mut dyn FnMut(Event),
+        tell: &mut dyn FnMut(GovernorEvent),
     ) -> Result<(), Error> {
         self.memory.off.retain(|name, _| board.iter().any(|it| it.name == *name && it.present == Level::Off));
         for switch in board.iter().filter(|it| it.present == Level::Off && it.held.is_none()) {
             let looks = self.memory.off.entry(switch.name.clone()).or_default();
             *looks += 1;
             if *looks > 1 && look.events.get(&switch.name).is_some_and(|events| *events > ALIVE) {
-                self.hand.fix(&switch.name)?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
+                self.hand
+                    .fix(&switch.name)?
+                    .into_iter()
+                    .for_each(|notice| tell(GovernorEvent::Noticed(notice)));
             }
         }
         Ok(())
     }
 }
 
-impl Reading {
+impl GovernorReading {
     /// Takes a reading, with that of each connection if it is wanted and possible.
     pub(super) fn take(
         source: &mut Source,
-        meter: &mut Meter,
-        machine: &Machine,
+        meter: &mut CpuMeter,
+        machine: &ServerMachine,
         with_connections: bool,
-    ) -> Result<Reading, Error> {
+    ) -> Result<GovernorReading, Error> {
         let begin = Instant::now();
         let process = meter.process().filter(|_| with_connections);
         let connections = process.map(|process| connections::read(source, machine, process)).transpose()?;
-        let mut counts = Counts::read(source)?;
+        let mut counts = ServerCounts::read(source)?;
         if meter.is_the_servers() {
             counts.read_cpu(source)?;
         }
         meter.spent(begin.elapsed());
         let at = Instant::now();
         let cpu = meter.read(machine, &counts, at)?;
-        Ok(Reading { cpu, own: meter.own(), counts, connections: connections.unwrap_or_default(), at })
+        Ok(GovernorReading {
+            cpu,
+            own: meter.own(),
+            counts,
+            connections: connections.unwrap_or_default(),
+            at,
+        })
     }
 
     /// Returns the differences from an earlier reading, with estimates of uncounted events. The caller adds
     /// the time, the machine's speed, and whether the CPU time is a capacity.
-    pub(super) fn since(&self, before: &Reading, uncounted: &mut Uncounted, board: &Board) -> Look {
-        let mut look = Look {
+    pub(super) fn since(
+        &self,
+        before: &GovernorReading,
+        uncounted: &mut Uncounted,
+        board: &Board,
+    ) -> GovernorSample {
+        let mut look = GovernorSample {
             cpu: (self.cpu - before.cpu).max(0.0) * 1e9,
             own: (self.own - before.own).max(0.0) * 1e9,
             statements: self.counts.statements_since(&before.counts),
             connected: counted_since(self.counts.connected, Some(before.counts.connected)),
             events: self.counts.since(&before.counts),
             connections: self.connections.since(&before.connections),
-            ..Look::default()
+            ..GovernorSample::default()
         };
         uncounted.complete(&mut look, board, self.counts.done_since(&before.counts));
         look
@@ -261,12 +285,12 @@ impl Reading {
 }
 
 /// Returns whether the CPU time of the connection's thread is known, and so that of every connection.
-fn knows_threads(source: &mut Source, meter: &Meter, machine: &Machine) -> Result<bool, Error> {
+fn knows_threads(source: &mut Source, meter: &CpuMeter, machine: &ServerMachine) -> Result<bool, Error> {
     let Some(process) = meter.process() else { return Ok(false) };
     let own = meter::thread_of(source)?;
     Ok(own.and_then(|own| (machine.thread_cpu)(process, own)).is_some_and(|time| time > Duration::ZERO))
 }
 
-fn undecided(board: &[Switch], look: &Look, governor: &Governor) -> Decision {
+fn undecided(board: &[Switch], look: &GovernorSample, governor: &Governor) -> Decision {
     Decision::nothing(governor.account_of(board, look), None)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tare_budget::board::Switched;
-use tare_budget::{Family, Held, Kind, Level, Switch};
+use tare_budget::{Held, HistoryFamily, Kind, Level, Switch};
 use tare_server::sql::literals;
 
 use crate::source::{Error, Source};
@@ -14,7 +14,7 @@ const TOGETHER: usize = 200;
 
 /// The values of an instrument's row, or of a consumer's, which has no `TIMED`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct RowSetting {
     /// `ENABLED`
     pub enabled: bool,
     /// `TIMED`; `None` where it is NULL.
@@ -25,59 +25,59 @@ pub struct Setting {
 /// The table of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Table {
+pub enum SetupTableName {
     /// `setup_instruments`
     Instruments,
     /// `setup_consumers`
     Consumers,
 }
 
-impl Table {
+impl SetupTableName {
     fn name(self) -> &'static str {
         match self {
-            Table::Instruments => "setup_instruments",
-            Table::Consumers => "setup_consumers",
+            SetupTableName::Instruments => "setup_instruments",
+            SetupTableName::Consumers => "setup_consumers",
         }
     }
 }
 
 /// A row's table and name.
-pub(crate) type Name = (Table, String);
+pub(crate) type RowName = (SetupTableName, String);
 
 /// All rows that matter to a governor.
-pub(crate) type Settings = BTreeMap<Name, Setting>;
+pub(crate) type SettingsByRow = BTreeMap<RowName, RowSetting>;
 
 /// Reads the rows.
 ///
 /// # Errors
 ///
 /// Those of [`Source::rows`].
-pub(crate) fn read(source: &mut Source) -> Result<Settings, Error> {
-    let mut settings = Settings::new();
+pub(crate) fn read(source: &mut Source) -> Result<SettingsByRow, Error> {
+    let mut settings = SettingsByRow::new();
     let said = |row: &crate::Row, at| row.text(at).map(|it| it == "YES");
     for row in source.rows("setup_instruments", &["NAME", "ENABLED", "TIMED"], "")? {
         let name = row.text(0).unwrap_or_default();
         if Kind::of(&name).is_some() {
-            let setting = Setting { enabled: said(&row, 1).unwrap_or(false), timed: said(&row, 2) };
-            settings.insert((Table::Instruments, name), setting);
+            let setting = RowSetting { enabled: said(&row, 1).unwrap_or(false), timed: said(&row, 2) };
+            settings.insert((SetupTableName::Instruments, name), setting);
         }
     }
     for row in source.rows("setup_consumers", &["NAME", "ENABLED"], "")? {
-        let setting = Setting { enabled: said(&row, 1).unwrap_or(false), timed: None };
-        settings.insert((Table::Consumers, row.text(0).unwrap_or_default()), setting);
+        let setting = RowSetting { enabled: said(&row, 1).unwrap_or(false), timed: None };
+        settings.insert((SetupTableName::Consumers, row.text(0).unwrap_or_default()), setting);
     }
     Ok(settings)
 }
 
 /// Rows that one statement sets to the same values.
-struct Group {
-    names: Vec<Name>,
+struct RowGroup {
+    names: Vec<RowName>,
     statement: String,
 }
 
 /// Groups rows into as few statements as possible.
-fn groups(wanted: &Settings) -> Vec<Group> {
-    let mut alike: BTreeMap<(Table, bool, Option<bool>), Vec<&str>> = BTreeMap::new();
+fn groups(wanted: &SettingsByRow) -> Vec<RowGroup> {
+    let mut alike: BTreeMap<(SetupTableName, bool, Option<bool>), Vec<&str>> = BTreeMap::new();
     for ((table, name), setting) in wanted {
         alike.entry((*table, setting.enabled, setting.timed)).or_default().push(name);
     }
@@ -85,7 +85,7 @@ fn groups(wanted: &Settings) -> Vec<Group> {
     let mut groups = vec![];
     for ((table, enabled, timed), names) in alike {
         let timed = timed.map(|timed| format!(", TIMED = {}", word(timed))).unwrap_or_default();
-        let group = |names: &[&str]| Group {
+        let group = |names: &[&str]| RowGroup {
             names: names.iter().map(|name| (table, (*name).to_owned())).collect(),
             statement: format!(
                 "UPDATE performance_schema.{} SET ENABLED = {}{timed} WHERE NAME IN ({})",
@@ -104,20 +104,20 @@ fn groups(wanted: &Settings) -> Vec<Group> {
 /// # Errors
 ///
 /// Those of [`Source::execute`]; some may have been written by then.
-pub(crate) fn write(source: &mut Source, wanted: &Settings) -> Result<(), Error> {
+pub(crate) fn write(source: &mut Source, wanted: &SettingsByRow) -> Result<(), Error> {
     groups(wanted).iter().try_for_each(|group| source.execute(&group.statement))
 }
 
 /// Writes as many rows as possible; returns their names, and the first error.
-pub(crate) fn write_each(source: &mut Source, wanted: &Settings) -> (Vec<Name>, Option<Error>) {
+pub(crate) fn write_each(source: &mut Source, wanted: &SettingsByRow) -> (Vec<RowName>, Option<Error>) {
     try_each(groups(wanted), |statement| source.execute(statement))
 }
 
 /// Executes each statement. A refusal does not stop it; a lost server does.
 fn try_each(
-    groups: Vec<Group>,
+    groups: Vec<RowGroup>,
     mut execute: impl FnMut(&str) -> Result<(), Error>,
-) -> (Vec<Name>, Option<Error>) {
+) -> (Vec<RowName>, Option<Error>) {
     let (mut written, mut first) = (vec![], None);
     for group in groups {
         match execute(&group.statement) {
@@ -140,7 +140,7 @@ fn try_each(
 ///
 /// [`Error::Refused`], [`Error::ReadOnly`].
 pub(crate) fn try_writing(source: &mut Source) -> Result<(), Error> {
-    for table in [Table::Instruments, Table::Consumers] {
+    for table in [SetupTableName::Instruments, SetupTableName::Consumers] {
         source.execute(&format!(
             "UPDATE performance_schema.{} SET ENABLED = 'YES' WHERE NAME = ''",
             table.name()
@@ -150,7 +150,7 @@ pub(crate) fn try_writing(source: &mut Source) -> Result<(), Error> {
 }
 
 /// Returns the level of an instrument's setting.
-fn level(kind: Kind, setting: Setting) -> Level {
+fn level(kind: Kind, setting: RowSetting) -> Level {
     match (setting.enabled, kind.is_timed() && setting.timed == Some(true)) {
         (false, _) => Level::Off,
         (true, false) => Level::Counts,
@@ -162,28 +162,32 @@ fn level(kind: Kind, setting: Setting) -> Level {
 const HISTORIES: [(&str, Level); 3] =
     [("current", Level::Current), ("history", Level::History), ("history_long", Level::Exact)];
 
-fn consumer(family: Family, history: &str) -> Name {
-    (Table::Consumers, format!("events_{}_{history}", family.name()))
+fn consumer(family: HistoryFamily, history: &str) -> RowName {
+    (SetupTableName::Consumers, format!("events_{}_{history}", family.name()))
 }
 
 /// Returns the name of a family's consumers in decisions.
 #[must_use]
-pub(crate) fn recording_name(family: Family) -> String {
+pub(crate) fn recording_name(family: HistoryFamily) -> String {
     format!("consumers events_{}_%", family.name())
 }
 
 /// Returns the level at which a family's events are recorded; none without the consumer `current`.
-fn recording(family: Family, settings: &Settings) -> Level {
+fn recording(family: HistoryFamily, settings: &SettingsByRow) -> Level {
     let is_on = |history: &str| settings.get(&consumer(family, history)).is_some_and(|it| it.enabled);
     let on = HISTORIES.iter().filter(|(history, _)| is_on("current") && is_on(history));
     on.map(|(_, level)| *level).max().unwrap_or(Level::Sums)
 }
 
 /// Returns the switches of everything that was on originally, with their present levels.
-pub(crate) fn board(original: &Settings, present: &Settings, held: &BTreeMap<Name, Held>) -> Vec<Switch> {
+pub(crate) fn board(
+    original: &SettingsByRow,
+    present: &SettingsByRow,
+    held: &BTreeMap<RowName, Held>,
+) -> Vec<Switch> {
     let mut board = vec![];
     for (name, setting) in original {
-        let (Table::Instruments, Some(now)) = (name.0, present.get(name)) else { continue };
+        let (SetupTableName::Instruments, Some(now)) = (name.0, present.get(name)) else { continue };
         let Some(kind) = Kind::of(&name.1) else { continue };
         let (highest, now) = (level(kind, *setting), level(kind, *now));
         if highest == Level::Off {
@@ -198,7 +202,7 @@ pub(crate) fn board(original: &Settings, present: &Settings, held: &BTreeMap<Nam
             held: held.get(name).copied(),
         });
     }
-    board.extend(Family::ALL.into_iter().map(|family| {
+    board.extend(HistoryFamily::ALL.into_iter().map(|family| {
         let is_on = |history: &&(&str, Level)| {
             original.get(&consumer(family, history.0)).is_some_and(|it| it.enabled)
         };
@@ -232,7 +236,7 @@ pub(crate) fn levels(source: &mut Source) -> Result<BTreeMap<String, Level>, Err
 /// Applies tare's levels to a board; with these, events are recorded whatever the number of histories. If no
 /// consumer of a family is on, nothing is recorded at any level.
 pub(crate) fn with_levels(board: Vec<Switch>, levels: &BTreeMap<String, Level>) -> Vec<Switch> {
-    let recorded: BTreeMap<Family, Level> = board
+    let recorded: BTreeMap<HistoryFamily, Level> = board
         .iter()
         .filter_map(|switch| match switch.of {
             Switched::Recording(family) => Some((family, switch.present)),
@@ -251,15 +255,15 @@ pub(crate) fn with_levels(board: Vec<Switch>, levels: &BTreeMap<String, Level>) 
 }
 
 /// Returns the rows of a switch at a level.
-pub(crate) fn rows(switch: &Switch, to: Level, original: &Settings) -> Settings {
-    let of_original = |name: Name| original.get(&name).map(|setting| (name, *setting));
+pub(crate) fn rows(switch: &Switch, to: Level, original: &SettingsByRow) -> SettingsByRow {
+    let of_original = |name: RowName| original.get(&name).map(|setting| (name, *setting));
     match switch.of {
         Switched::Instrument(_) => {
-            let row = of_original((Table::Instruments, switch.name.clone()));
-            let set = |(name, was): (Name, Setting)| {
+            let row = of_original((SetupTableName::Instruments, switch.name.clone()));
+            let set = |(name, was): (RowName, RowSetting)| {
                 let setting = match to {
-                    Level::Off => Setting { enabled: false, timed: was.timed },
-                    Level::Counts => Setting { timed: was.timed.map(|_| false), ..was },
+                    Level::Off => RowSetting { enabled: false, timed: was.timed },
+                    Level::Counts => RowSetting { timed: was.timed.map(|_| false), ..was },
                     _ => was,
                 };
                 let is_highest = switch.levels.last() == Some(&to);
@@ -273,11 +277,11 @@ pub(crate) fn rows(switch: &Switch, to: Level, original: &Settings) -> Settings 
                 let (name, was) = of_original(consumer(family, history))?;
                 // The highest level restores the original values, including those without effect.
                 let is_highest = switch.levels.last() == Some(&to);
-                Some((name, Setting { enabled: was.enabled && (is_highest || *level <= to), ..was }))
+                Some((name, RowSetting { enabled: was.enabled && (is_highest || *level <= to), ..was }))
             })
             .collect(),
         // The built-in checks each event, whatever is on.
-        Switched::Rest(_) => Settings::new(),
+        Switched::Rest(_) => SettingsByRow::new(),
     }
 }
 
@@ -285,24 +289,24 @@ pub(crate) fn rows(switch: &Switch, to: Level, original: &Settings) -> Settings 
 mod tests {
     use super::*;
 
-    fn settings(rows: &[(Table, &str, bool, Option<bool>)]) -> Settings {
-        let row = |(table, name, enabled, timed): &(Table, &str, bool, Option<bool>)| {
-            ((*table, (*name).to_owned()), Setting { enabled: *enabled, timed: *timed })
+    fn settings(rows: &[(SetupTableName, &str, bool, Option<bool>)]) -> SettingsByRow {
+        let row = |(table, name, enabled, timed): &(SetupTableName, &str, bool, Option<bool>)| {
+            ((*table, (*name).to_owned()), RowSetting { enabled: *enabled, timed: *timed })
         };
         rows.iter().map(row).collect()
     }
 
-    fn some() -> Settings {
+    fn some() -> SettingsByRow {
         settings(&[
-            (Table::Instruments, "wait/synch/mutex/sql/a", true, Some(true)),
-            (Table::Instruments, "wait/synch/mutex/sql/b", true, Some(false)),
-            (Table::Instruments, "wait/synch/mutex/sql/c", false, Some(false)),
-            (Table::Instruments, "memory/sql/d", true, None),
-            (Table::Instruments, "memory/sql/e", true, Some(false)),
-            (Table::Consumers, "events_waits_current", true, None),
-            (Table::Consumers, "events_waits_history", false, None),
-            (Table::Consumers, "events_waits_history_long", true, None),
-            (Table::Consumers, "events_stages_history", true, None),
+            (SetupTableName::Instruments, "wait/synch/mutex/sql/a", true, Some(true)),
+            (SetupTableName::Instruments, "wait/synch/mutex/sql/b", true, Some(false)),
+            (SetupTableName::Instruments, "wait/synch/mutex/sql/c", false, Some(false)),
+            (SetupTableName::Instruments, "memory/sql/d", true, None),
+            (SetupTableName::Instruments, "memory/sql/e", true, Some(false)),
+            (SetupTableName::Consumers, "events_waits_current", true, None),
+            (SetupTableName::Consumers, "events_waits_history", false, None),
+            (SetupTableName::Consumers, "events_waits_history_long", true, None),
+            (SetupTableName::Consumers, "events_stages_history", true, None),
         ])
     }
 
@@ -317,8 +321,8 @@ mod tests {
             if statement.contains("setup_instruments") { Err(refused(statement)) } else { Ok(()) }
         });
         written.sort();
-        let consumers = wanted.keys().filter(|name| name.0 == Table::Consumers);
-        let consumers: Vec<Name> = consumers.cloned().collect();
+        let consumers = wanted.keys().filter(|name| name.0 == SetupTableName::Consumers);
+        let consumers: Vec<RowName> = consumers.cloned().collect();
         assert_eq!(written, consumers);
         let first = first.expect("an error").to_string();
         assert!(first.contains("SET ENABLED = 'NO', TIMED = 'NO' WHERE NAME IN ('wait/synch/mutex/sql/c')"));

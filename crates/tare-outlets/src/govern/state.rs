@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::settings::{Setting, Table};
+use super::settings::{RowSetting, SetupTableName};
 use crate::source::{Error, Source};
 
 /// Start times that differ by more than so many seconds belong to different runs of the server.
@@ -16,7 +16,7 @@ const SAME_START: i64 = 3;
 
 /// The identity of a server and of its run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ServerIdentity {
     host: String,
     port: u64,
     data: String,
@@ -24,19 +24,19 @@ pub struct Identity {
     started: i64,
 }
 
-impl Identity {
+impl ServerIdentity {
     /// Queries the server.
     ///
     /// # Errors
     ///
     /// Those of [`Source::ask`].
-    pub fn read(source: &mut Source) -> Result<Identity, Error> {
+    pub fn read(source: &mut Source) -> Result<ServerIdentity, Error> {
         let rows = source.ask("SELECT @@hostname, @@port, @@datadir, UNIX_TIMESTAMP()")?;
         let text = |at| rows.first().and_then(|row| row.text(at)).unwrap_or_default();
         let now: i64 = text(3).parse().unwrap_or(0);
         let status = source.ask("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
         let uptime = status.first().and_then(|row| row.signed(1)).unwrap_or(0);
-        Ok(Identity {
+        Ok(ServerIdentity {
             host: text(0),
             port: text(1).parse().unwrap_or(0),
             data: text(2),
@@ -46,8 +46,8 @@ impl Identity {
 
     /// Returns whether it is the same server, not restarted.
     #[must_use]
-    pub fn is_same_run(&self, other: &Identity) -> bool {
-        let place = |it: &Identity| (it.host.clone(), it.port, it.data.clone());
+    pub fn is_same_run(&self, other: &ServerIdentity) -> bool {
+        let place = |it: &ServerIdentity| (it.host.clone(), it.port, it.data.clone());
         place(self) == place(other) && (self.started - other.started).abs() <= SAME_START
     }
 
@@ -62,32 +62,32 @@ impl Identity {
 
 /// A row that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owed {
+pub struct ChangedRow {
     /// Table of the row.
-    pub table: Table,
+    pub table: SetupTableName,
     /// Name of the row.
     pub name: String,
     /// Original value.
-    pub original: Setting,
+    pub original: RowSetting,
     /// All values written since. Any other value is somebody else's.
-    pub given: Vec<Setting>,
+    pub given: Vec<RowSetting>,
 }
 
 /// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct StateFile {
     /// Identity of the server.
-    pub server: Identity,
+    pub server: ServerIdentity,
     /// Rows that were changed.
-    pub owed: Vec<Owed>,
+    pub owed: Vec<ChangedRow>,
     /// Rows that a person has set meanwhile.
-    pub persons: Vec<(Table, String)>,
+    pub persons: Vec<(SetupTableName, String)>,
 }
 
-impl State {
+impl StateFile {
     /// Returns the path of a server's file.
     #[must_use]
-    pub fn path(folder: &Path, server: &Identity) -> PathBuf {
+    pub fn path(folder: &Path, server: &ServerIdentity) -> PathBuf {
         folder.join(server.file())
     }
 
@@ -97,13 +97,13 @@ impl State {
     /// # Errors
     ///
     /// When the file exists and cannot be read or parsed.
-    pub fn read(path: &Path, server: &Identity) -> io::Result<Option<State>> {
+    pub fn read(path: &Path, server: &ServerIdentity) -> io::Result<Option<StateFile>> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let state: State = serde_json::from_str(&text).map_err(io::Error::other)?;
+        let state: StateFile = serde_json::from_str(&text).map_err(io::Error::other)?;
         Ok(state.server.is_same_run(server).then_some(state))
     }
 
@@ -146,42 +146,46 @@ fn unfinished(path: &Path) -> PathBuf {
 }
 
 /// Changed rows by name.
-pub(crate) type Debts = BTreeMap<(Table, String), Owed>;
+pub(crate) type Debts = BTreeMap<(SetupTableName, String), ChangedRow>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn identity(started: i64, data: &str) -> Identity {
-        Identity { host: "db 1".into(), port: 3306, data: data.into(), started }
+    fn identity(started: i64, data: &str) -> ServerIdentity {
+        ServerIdentity { host: "db 1".into(), port: 3306, data: data.into(), started }
     }
 
     #[test]
     fn what_was_owed_to_an_earlier_run_is_owed_no_more() {
         let folder = tempfile::tempdir().expect("a folder");
         let server = identity(1000, "/var/lib/mysql/");
-        let path = State::path(folder.path(), &server);
+        let path = StateFile::path(folder.path(), &server);
         assert!(path.ends_with("govern-db-1-3306-var-lib-mysql.json"), "{}", path.display());
-        assert_ne!(path, State::path(folder.path(), &identity(1000, "/srv/b/")));
-        let setting = Setting { enabled: true, timed: None };
-        let owed =
-            Owed { table: Table::Consumers, name: "c".into(), original: setting, given: vec![setting] };
-        let state = State { server: server.clone(), owed: vec![owed], persons: vec![] };
+        assert_ne!(path, StateFile::path(folder.path(), &identity(1000, "/srv/b/")));
+        let setting = RowSetting { enabled: true, timed: None };
+        let owed = ChangedRow {
+            table: SetupTableName::Consumers,
+            name: "c".into(),
+            original: setting,
+            given: vec![setting],
+        };
+        let state = StateFile { server: server.clone(), owed: vec![owed], persons: vec![] };
         state.write(&path).expect("written");
-        assert_eq!(State::read(&path, &server).expect("read"), Some(state.clone()));
-        assert_eq!(State::read(&path, &identity(1002, "/var/lib/mysql/")).expect("read"), Some(state));
-        assert_eq!(State::read(&path, &identity(1010, "/var/lib/mysql/")).expect("read"), None);
+        assert_eq!(StateFile::read(&path, &server).expect("read"), Some(state.clone()));
+        assert_eq!(StateFile::read(&path, &identity(1002, "/var/lib/mysql/")).expect("read"), Some(state));
+        assert_eq!(StateFile::read(&path, &identity(1010, "/var/lib/mysql/")).expect("read"), None);
         std::fs::write(&path, "{").expect("written");
-        assert!(State::read(&path, &server).is_err());
+        assert!(StateFile::read(&path, &server).is_err());
     }
 
     #[test]
     fn nothing_is_left_also_of_one_who_was_killed_while_writing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = State::path(folder.path(), &identity(1000, "/var/lib/mysql/"));
+        let path = StateFile::path(folder.path(), &identity(1000, "/var/lib/mysql/"));
         for left in [&[][..], &[&path], &[&unfinished(&path)], &[&path, &unfinished(&path)]] {
             left.iter().for_each(|file| std::fs::write(file, "{").expect("written"));
-            State::remove(&path).expect("removed");
+            StateFile::remove(&path).expect("removed");
             assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct InnodbTransaction {
 
 /// A row of `INNODB_LOCK_WAITS`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct LockWaitRow {
     /// Id of the lock that is waited for.
     pub(crate) wanted: String,
     /// Number of the transaction in the way.
@@ -46,7 +46,7 @@ pub(crate) enum RowLockHolder {
 
 /// A session that waits for another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RowLockWait {
+pub(crate) struct InnodbLockWait {
     /// Id of the waiting connection.
     pub(crate) waiter: u64,
     /// Owner of the lock in the way.
@@ -92,9 +92,9 @@ impl InnodbTransaction {
 /// `is_on_gap`: whether a lock is only on a gap.
 pub(crate) fn found(
     transactions: &[InnodbTransaction],
-    told: &[Told],
+    told: &[LockWaitRow],
     is_on_gap: impl Fn(&str) -> bool,
-) -> Vec<RowLockWait> {
+) -> Vec<InnodbLockWait> {
     let mut times: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
     for row in told {
         *times.entry((&row.wanted, &row.holder, &row.held)).or_default() += 1;
@@ -145,7 +145,7 @@ impl<'t> All<'t> {
 
     /// Returns waits for a transaction with a number. If it waits under the lock's id, it also holds the lock
     /// if it is reported more often than there are waiters.
-    fn numbered(&self, wanted: &str, holder: &str, held: &str, times: u64) -> Vec<RowLockWait> {
+    fn numbered(&self, wanted: &str, holder: &str, held: &str, times: u64) -> Vec<InnodbLockWait> {
         let holder = self.by_number.get(holder);
         let wants_more = holder.is_some_and(|it| it.wants(held));
         let queue = self.queue(wanted);
@@ -156,7 +156,7 @@ impl<'t> All<'t> {
 
     /// Returns waits for transactions that share the number 0. `behind`: how often they are reported to wait
     /// for this very waiter.
-    fn nameless(&self, wanted: &str, held: &str, times: u64, behind: u64) -> Vec<RowLockWait> {
+    fn nameless(&self, wanted: &str, held: &str, times: u64, behind: u64) -> Vec<InnodbLockWait> {
         let (queue, others) = (self.queue(wanted), self.queue(held));
         let is_own = wanted == held;
         let in_front = match queue.len() as u64 {
@@ -207,8 +207,8 @@ fn pair(
     held: &str,
     wants_more: bool,
     in_front: bool,
-) -> RowLockWait {
-    RowLockWait {
+) -> InnodbLockWait {
+    InnodbLockWait {
         waiter: waiter.session,
         owner,
         wanted: wanted.to_owned(),
@@ -227,12 +227,12 @@ mod tests {
         InnodbTransaction { number: number.into(), session, wanted, records, tables: 1 }
     }
 
-    fn told(wanted: &str, held: &str) -> Told {
+    fn told(wanted: &str, held: &str) -> LockWaitRow {
         let holder = held.split(':').next().unwrap_or_default().to_owned();
-        Told { wanted: wanted.into(), holder, held: held.into() }
+        LockWaitRow { wanted: wanted.into(), holder, held: held.into() }
     }
 
-    fn pairs(transactions: &[InnodbTransaction], rows: &[Told]) -> Vec<(u64, RowLockHolder)> {
+    fn pairs(transactions: &[InnodbTransaction], rows: &[LockWaitRow]) -> Vec<(u64, RowLockHolder)> {
         found(transactions, rows, |_| false).iter().map(|it| (it.waiter, it.owner)).collect()
     }
 

@@ -11,7 +11,7 @@ pub(crate) const COLUMNS: [&str; 6] =
 
 /// A row of `metadata_locks`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Lock {
+pub(crate) struct MetadataLockEntry {
     pub(crate) thread: u64,
     /// Type, schema and name.
     pub(crate) object: [String; 3],
@@ -20,8 +20,8 @@ pub(crate) struct Lock {
 }
 
 /// Parses a row of [`COLUMNS`].
-pub(crate) fn lock(row: &Row) -> Option<Lock> {
-    Some(Lock {
+pub(crate) fn lock(row: &Row) -> Option<MetadataLockEntry> {
+    Some(MetadataLockEntry {
         thread: row.number(0)?,
         object: [1, 2, 3].map(|at| row.text(at).unwrap_or_default()),
         kind: row.text(4).unwrap_or_default(),
@@ -31,14 +31,14 @@ pub(crate) fn lock(row: &Row) -> Option<Lock> {
 
 /// Returns the waits: for the holders of incompatible locks, or, if there are none, for those with pending
 /// locks that go first.
-pub(crate) fn waits(locks: &[Lock]) -> Vec<Wait> {
+pub(crate) fn waits(locks: &[MetadataLockEntry]) -> Vec<Wait> {
     let mut waits: Vec<Wait> = vec![];
     for waiting in locks.iter().filter(|lock| !lock.granted) {
         let of = |is_granted: bool| {
             let others = locks.iter().filter(move |other| other.granted == is_granted);
             others.filter(|other| is_in_the_way(waiting, other))
         };
-        let mut others: Vec<&Lock> = of(true).collect();
+        let mut others: Vec<&MetadataLockEntry> = of(true).collect();
         if others.is_empty() {
             others = of(false).collect();
         }
@@ -56,7 +56,7 @@ pub(crate) fn waits(locks: &[Lock]) -> Vec<Wait> {
 }
 
 /// Returns whether another session's lock keeps one waiting. A type of a server to come is in nobody's way.
-fn is_in_the_way(waiting: &Lock, other: &Lock) -> bool {
+fn is_in_the_way(waiting: &MetadataLockEntry, other: &MetadataLockEntry) -> bool {
     let namespace = Namespace::of(&waiting.object[0]);
     let [wanted, held] = [waiting, other].map(|lock| namespace.type_number(&lock.kind));
     let (Some(wanted), Some(held)) = (wanted, held) else { return false };
@@ -65,7 +65,7 @@ fn is_in_the_way(waiting: &Lock, other: &Lock) -> bool {
         && namespace.is_in_the_way(wanted, held, other.granted)
 }
 
-fn wait(waiting: &Lock, other: &Lock) -> Wait {
+fn wait(waiting: &MetadataLockEntry, other: &MetadataLockEntry) -> Wait {
     let name: Vec<&str> =
         waiting.object[1..].iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
     let object = format!("{} {}", waiting.object[0].to_lowercase(), name.join("."));
@@ -83,12 +83,12 @@ fn wait(waiting: &Lock, other: &Lock) -> Wait {
 mod tests {
     use super::*;
 
-    fn lock(thread: u64, kind: &str, granted: bool) -> Lock {
+    fn lock(thread: u64, kind: &str, granted: bool) -> MetadataLockEntry {
         let object = ["TABLE", "shop", "orders"].map(str::to_owned);
-        Lock { thread, object, kind: kind.into(), granted }
+        MetadataLockEntry { thread, object, kind: kind.into(), granted }
     }
 
-    fn pairs(locks: &[Lock]) -> Vec<(u64, u64)> {
+    fn pairs(locks: &[MetadataLockEntry]) -> Vec<(u64, u64)> {
         let pair = |wait: &Wait| match wait.holding {
             Holder::Thread(thread) => (wait.waiting, thread),
             other => panic!("{other:?}"),

@@ -6,7 +6,7 @@ pub(crate) mod metadata;
 use std::collections::HashMap;
 
 use crate::source::Row;
-use innodb::{InnodbTransaction, Told};
+use innodb::{InnodbTransaction, LockWaitRow};
 
 /// The holder of a lock that another waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,8 +53,8 @@ pub(crate) fn schema_and_table(name: &str) -> Option<(String, String)> {
 #[derive(Debug, Default)]
 pub(crate) struct InnoDb {
     pub(crate) transactions: Vec<InnodbTransaction>,
-    pub(crate) waits: Vec<Told>,
-    pub(crate) locks: HashMap<String, Lock>,
+    pub(crate) waits: Vec<LockWaitRow>,
+    pub(crate) locks: HashMap<String, LockDescription>,
 }
 
 impl InnoDb {
@@ -71,11 +71,12 @@ impl InnoDb {
                     records: row.count(4),
                     tables: row.count(5),
                 }),
-                Some("w") => told.waits.push(Told { wanted: text(1), holder: text(2), held: text(3) }),
+                Some("w") => told.waits.push(LockWaitRow { wanted: text(1), holder: text(2), held: text(3) }),
                 _ => {
                     let table = text(2);
                     let object = named(&table.replace('`', ""), row.text(3), row.text(4));
-                    let lock = Lock { object, mode: text(5), granted: true, table, index: row.text(3) };
+                    let lock =
+                        LockDescription { object, mode: text(5), granted: true, table, index: row.text(3) };
                     told.locks.insert(text(1), lock);
                 }
             }
@@ -86,7 +87,7 @@ impl InnoDb {
 
 /// The object and mode of a lock.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lock {
+pub(crate) struct LockDescription {
     pub(crate) object: String,
     pub(crate) mode: String,
     pub(crate) granted: bool,

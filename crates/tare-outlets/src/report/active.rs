@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::chart::Chart;
-use super::{Cell, Figure, Figures, ROWS, Section};
+use super::{Cell, Figures, ROWS, Section, SummaryFigure};
 use crate::sessions::{
     Digest, GROUPS, History, Moment, Recorded, Stretch, Sums, TABLE, average, clock, day, seconds, step,
 };
@@ -81,9 +81,9 @@ impl Active {
         Ok(Some(Active { history, stretch, sums, gap }))
     }
 
-    pub(super) fn figures(&self) -> Vec<Figure> {
+    pub(super) fn figures(&self) -> Vec<SummaryFigure> {
         let sessions = Cell::Number(self.sessions(self.sums.us));
-        vec![Figure { key: "active_sessions", title: "active sessions on average", value: sessions }]
+        vec![SummaryFigure { key: "active_sessions", title: "active sessions on average", value: sessions }]
     }
 
     pub(super) fn section(&self) -> Section {

@@ -12,13 +12,13 @@ use std::time::{Duration, SystemTime};
 use humantime::parse_rfc3339;
 
 use crate::counter;
-use crate::snapshot::{Snapshot, Table, Value};
+use crate::snapshot::{Snapshot, SnapshotTable, Value};
 
 /// Tolerance for start times, which the server gives in whole seconds.
 const ROUNDING: Duration = Duration::from_secs(1);
 
 /// Two snapshots.
-pub(super) struct Between<'a> {
+pub(super) struct SnapshotPair<'a> {
     pub(super) first: &'a Snapshot,
     pub(super) last: &'a Snapshot,
     /// Seconds between them.
@@ -32,19 +32,19 @@ pub(super) struct Between<'a> {
 }
 
 /// The values of the columns that identify a row.
-pub(super) type Key = Vec<Option<String>>;
+pub(super) type RowKeyValues = Vec<Option<String>>;
 
 /// The changes of a table.
 pub(super) struct Changes<'a> {
-    table: &'a Table,
-    pub(super) rows: Vec<Change<'a>>,
+    table: &'a SnapshotTable,
+    pub(super) rows: Vec<RowChange<'a>>,
     /// Seconds that the figures cover; `None` if unknown.
     pub(super) seconds: Option<f64>,
 }
 
 /// The changes of a row.
-pub(super) struct Change<'a> {
-    pub(super) key: Key,
+pub(super) struct RowChange<'a> {
+    pub(super) key: RowKeyValues,
     /// Growth of each counter, in the order of the request.
     pub(super) by: Vec<u64>,
     /// Present value of each counter.
@@ -54,7 +54,7 @@ pub(super) struct Change<'a> {
     pub(super) row: &'a [Value],
 }
 
-impl Change<'_> {
+impl RowChange<'_> {
     /// Returns a part of its key, empty if it is NULL.
     pub(super) fn name(&self, part: usize) -> &str {
         self.key[part].as_deref().unwrap_or_default()
@@ -68,7 +68,7 @@ impl Changes<'_> {
     }
 
     /// Returns a row's present value.
-    pub(super) fn value<'r>(&self, change: &Change<'r>, column: &str) -> Option<&'r Value> {
+    pub(super) fn value<'r>(&self, change: &RowChange<'r>, column: &str) -> Option<&'r Value> {
         self.table.place(column).map(|place| &change.row[place])
     }
 }
@@ -97,7 +97,7 @@ impl Now<'_> {
     }
 }
 
-impl<'a> Between<'a> {
+impl<'a> SnapshotPair<'a> {
     /// Compares two snapshots, the earlier one first.
     pub(super) fn new(first: &'a Snapshot, last: &'a Snapshot) -> Result<Self, String> {
         let taken = |snapshot: &Snapshot| {
@@ -116,7 +116,7 @@ impl<'a> Between<'a> {
         let before = started_of(first).unwrap_or(begin);
         let restarted = started.is_some_and(|started| started > before + ROUNDING);
         let notices = RefCell::default();
-        Ok(Between { first, last, seconds, restarted, started, notices })
+        Ok(SnapshotPair { first, last, seconds, restarted, started, notices })
     }
 
     /// Returns warnings about the snapshots.
@@ -149,7 +149,7 @@ impl<'a> Between<'a> {
     }
 
     /// Returns a table of both snapshots.
-    pub(super) fn tables(&self, name: &str) -> Option<(&'a Table, &'a Table)> {
+    pub(super) fn tables(&self, name: &str) -> Option<(&'a SnapshotTable, &'a SnapshotTable)> {
         Some((self.first.table(name)?, self.last.table(name)?))
     }
 
@@ -164,7 +164,7 @@ impl<'a> Between<'a> {
             let base = |counter: usize| then.map_or(0, |then| then.sums[counter]);
             let by =
                 now.sums.iter().enumerate().map(|(counter, sum)| sum.wrapping_sub(base(counter))).collect();
-            Change { key, by, anew: then.is_none(), now: now.sums, row: now.row }
+            RowChange { key, by, anew: then.is_none(), now: now.sums, row: now.row }
         });
         let rows = rows.collect();
         let seconds = if anew && !self.restarted { None } else { Some(self.seconds_of(first, last)) };
@@ -172,7 +172,7 @@ impl<'a> Between<'a> {
     }
 
     /// Returns the seconds between the two readings of a table, or since the server's start.
-    pub(super) fn seconds_of(&self, first: &Table, last: &Table) -> f64 {
+    pub(super) fn seconds_of(&self, first: &SnapshotTable, last: &SnapshotTable) -> f64 {
         let begin = if self.restarted { self.started } else { first.read_at() };
         let between = begin.zip(last.read_at()).and_then(|(begin, end)| end.duration_since(begin).ok());
         between.map_or(self.seconds, |between| between.as_secs_f64())
@@ -180,7 +180,12 @@ impl<'a> Between<'a> {
 
     /// Returns whether a whole table was reset by TRUNCATE, and notes that. A single reset row may be reused,
     /// several are not.
-    fn was_reset(&self, name: &str, then: &BTreeMap<Key, Now<'_>>, now: &BTreeMap<Key, Now<'_>>) -> bool {
+    fn was_reset(
+        &self,
+        name: &str,
+        then: &BTreeMap<RowKeyValues, Now<'_>>,
+        now: &BTreeMap<RowKeyValues, Now<'_>>,
+    ) -> bool {
         let active: Vec<(&Now<'_>, Option<&Now<'_>>)> =
             then.iter().filter(|(_, row)| row.is_active()).map(|(key, row)| (row, now.get(key))).collect();
         let there = active.iter().filter_map(|(then, now)| Some((then, (*now)?)));
@@ -218,12 +223,12 @@ impl<'a> Between<'a> {
 }
 
 /// Returns the rows of a table by key, with their counters.
-fn rows<'a>(table: &'a Table, key: &[&str], counters: &[&str]) -> BTreeMap<Key, Now<'a>> {
+fn rows<'a>(table: &'a SnapshotTable, key: &[&str], counters: &[&str]) -> BTreeMap<RowKeyValues, Now<'a>> {
     let key: Vec<Option<usize>> = key.iter().map(|column| table.place(column)).collect();
     let counters: Vec<Option<usize>> = counters.iter().map(|column| table.place(column)).collect();
     let (first_seen, most, least) =
         (table.place("FIRST_SEEN"), table.place("MAX_TIMER_WAIT"), table.place("MIN_TIMER_WAIT"));
-    let mut rows: BTreeMap<Key, Now<'a>> = BTreeMap::new();
+    let mut rows: BTreeMap<RowKeyValues, Now<'a>> = BTreeMap::new();
     for row in &table.rows {
         let at = |place: Option<usize>| place.map(|place| &row[place]);
         let sums = counters.iter().map(|place| at(*place).and_then(Value::count).unwrap_or(0)).collect();

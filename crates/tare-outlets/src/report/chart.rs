@@ -109,13 +109,13 @@ fn averages(chart: &Chart) -> Vec<(usize, f64)> {
 }
 
 /// The scales of a picture.
-struct Scale {
+struct ChartScale {
     stretch: Stretch,
     most: f64,
     width: f64,
 }
 
-impl Scale {
+impl ChartScale {
     fn x(&self, at: u64) -> f64 {
         let past = Stretch { from: self.stretch.from, to: at }.seconds();
         LEFT + past / self.stretch.seconds().max(f64::MIN_POSITIVE) * (self.width - LEFT - RIGHT)
@@ -135,7 +135,7 @@ pub(super) fn svg(chart: &Chart, width: f64, ink: Ink) -> Markup {
     let processors = chart.processors.map(|count| count as f64).filter(|it| *it <= FAR * highest.max(0.25));
     let each = tick(highest.max(processors.unwrap_or(0.0)).max(0.1));
     let most = (highest.max(processors.unwrap_or(0.0)) * 1.02 / each).ceil().max(1.0) * each;
-    let scale = Scale { stretch, most, width };
+    let scale = ChartScale { stretch, most, width };
     let (right, bottom) = (width - RIGHT, HEIGHT - BOTTOM);
     html! {
         svg.sessions xmlns=[ink.namespace] viewBox=(format!("0 0 {width:.0} {HEIGHT:.0}")) role="img"
@@ -181,7 +181,7 @@ fn description(chart: &Chart, stretch: Stretch) -> String {
 }
 
 /// Returns the outline of a group: its upper edge, and then its lower one backwards. Columns are steps.
-fn area(chart: &Chart, group: usize, scale: &Scale) -> String {
+fn area(chart: &Chart, group: usize, scale: &ChartScale) -> String {
     let edge = |column: &Column, groups: usize| scale.y(column.sessions()[..groups].iter().sum());
     let mut path = String::new();
     for column in &chart.columns {
@@ -303,7 +303,7 @@ mod tests {
         let history = history_tests::incident();
         let chart = chart(&history);
         let whole = history.whole().expect("rows");
-        let scale = Scale { stretch: whole, most: 20.0, width: WIDE };
+        let scale = ChartScale { stretch: whole, most: 20.0, width: WIDE };
         let of_a_session_second =
             (scale.x(whole.from + 1_000_000) - scale.x(whole.from)) * (scale.y(0.0) - scale.y(1.0));
         for (group, us) in history.times(whole).into_iter().enumerate().filter(|(_, us)| *us > 0) {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::changes::{Between, Change, Changes, Key};
+use super::changes::{Changes, RowChange, RowKeyValues, SnapshotPair};
 use super::{Cell, FEW_ROWS, Figures, ROWS, Section};
 use crate::snapshot::Value;
 
@@ -83,7 +83,7 @@ const fn columns(counted: &'static str) -> [(&'static str, &'static str); 8] {
 }
 
 /// Makes the section. `load` is the time of all statements, if known.
-pub(super) fn section(between: &Between<'_>, load: Option<u64>) -> Option<Section> {
+pub(super) fn section(between: &SnapshotPair<'_>, load: Option<u64>) -> Option<Section> {
     let mut changes = between.changes(TABLE, &KEY, &COUNTERS)?;
     changes.rows.retain(|row| row.by[at::COUNT] > 0);
     changes.rows.sort_by_key(|row| Reverse(row.by[at::TIME]));
@@ -100,12 +100,12 @@ pub(super) fn section(between: &Between<'_>, load: Option<u64>) -> Option<Sectio
     Some(Section { key: "digests", title: "Statements", note, chart: None, tables })
 }
 
-fn text(changes: &Changes<'_>, row: &Change<'_>) -> Cell {
+fn text(changes: &Changes<'_>, row: &RowChange<'_>) -> Cell {
     let text = changes.value(row, "DIGEST_TEXT").and_then(Value::text);
     text.map_or_else(|| Cell::Name("all others".into()), |text| Cell::Code(text.to_owned()))
 }
 
-fn by_time(changes: &Changes<'_>, row: &Change<'_>, time: u64, histograms: &Histograms) -> Vec<Cell> {
+fn by_time(changes: &Changes<'_>, row: &RowChange<'_>, time: u64, histograms: &Histograms) -> Vec<Cell> {
     let by = |counter: usize| row.by[counter];
     let most = changes.value(row, "MAX_TIMER_WAIT").and_then(Value::count).unwrap_or(u64::MAX);
     vec![
@@ -130,10 +130,10 @@ fn by_time(changes: &Changes<'_>, row: &Change<'_>, time: u64, histograms: &Hist
 }
 
 fn ranked(changes: &Changes<'_>, (key, title, counter, columns): Ranking) -> Option<Figures> {
-    let mut rows: Vec<&Change<'_>> = changes.rows.iter().filter(|row| row.by[counter] > 0).collect();
+    let mut rows: Vec<&RowChange<'_>> = changes.rows.iter().filter(|row| row.by[counter] > 0).collect();
     rows.sort_by_key(|row| Reverse(row.by[counter]));
     let all = changes.sum(counter);
-    let row = |row: &&Change<'_>| {
+    let row = |row: &&RowChange<'_>| {
         vec![
             text(changes, row),
             Cell::name(row.key[0].as_deref()),
@@ -150,10 +150,10 @@ fn ranked(changes: &Changes<'_>, (key, title, counter, columns): Ranking) -> Opt
 }
 
 /// The histogram buckets of each digest, ordered by their upper bounds.
-struct Histograms(BTreeMap<Key, Vec<Bucket>>);
+struct Histograms(BTreeMap<RowKeyValues, Vec<BucketChange>>);
 
 #[derive(Clone, Copy)]
-struct Bucket {
+struct BucketChange {
     /// Upper bound in picoseconds.
     high: u64,
     /// Growth between the snapshots.
@@ -163,8 +163,8 @@ struct Bucket {
 }
 
 impl Histograms {
-    fn of(between: &Between<'_>) -> Self {
-        let mut histograms: BTreeMap<Key, Vec<Bucket>> = BTreeMap::new();
+    fn of(between: &SnapshotPair<'_>) -> Self {
+        let mut histograms: BTreeMap<RowKeyValues, Vec<BucketChange>> = BTreeMap::new();
         let key = [KEY[0], KEY[1], "BUCKET_TIMER_HIGH"];
         let Some(changes) = between.changes(HISTOGRAM, &key, &["COUNT_BUCKET"]) else {
             return Histograms(histograms);
@@ -172,7 +172,7 @@ impl Histograms {
         for row in &changes.rows {
             let high = changes.value(row, "BUCKET_TIMER_HIGH").and_then(Value::count);
             if let Some(high) = high {
-                let bucket = Bucket { high, by: row.by[0], now: row.now[0] };
+                let bucket = BucketChange { high, by: row.by[0], now: row.now[0] };
                 histograms.entry(row.key[..KEY.len()].to_vec()).or_default().push(bucket);
             }
         }
@@ -183,7 +183,7 @@ impl Histograms {
     /// Returns a percentile in picoseconds, between the snapshots, or since its reset if `anew`.
     fn quantile(&self, key: &[Option<String>], anew: bool, percent: u64) -> Option<u64> {
         let buckets = self.0.get(key)?;
-        let counted = |bucket: &Bucket| if anew { bucket.now } else { bucket.by };
+        let counted = |bucket: &BucketChange| if anew { bucket.now } else { bucket.by };
         let all: u64 = buckets.iter().map(counted).sum();
         let mut below = 0;
         let reached = buckets.iter().filter(|bucket| counted(bucket) > 0).find(|bucket| {
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn quantiles_are_upper_ends_of_buckets() {
         let key = vec![None, Some("d".to_owned())];
-        let bucket = |(high, by, now)| Bucket { high, by, now };
+        let bucket = |(high, by, now)| BucketChange { high, by, now };
         let buckets = [(10, 94, 94), (20, 1, 1), (30, 5, 1000), (40, 0, 7)].map(bucket).to_vec();
         let histograms = Histograms(BTreeMap::from([(key.clone(), buckets)]));
         assert_eq!(

@@ -1,7 +1,7 @@
 //! The report's load: statements by kind and account, transactions, connections, errors.
 
-use super::changes::{Between, Change, Changes};
-use super::{Cell, FEW_ROWS, Figure, Figures, ROWS, Section};
+use super::changes::{Changes, RowChange, SnapshotPair};
+use super::{Cell, FEW_ROWS, Figures, ROWS, Section, SummaryFigure};
 
 /// The counters of statements, in the order of [`at`].
 const COUNTERS: [&str; 6] =
@@ -17,7 +17,7 @@ mod at {
 }
 
 /// The counters of all statements.
-pub(super) struct Load<'a> {
+pub(super) struct LoadCounters<'a> {
     kinds: Option<Changes<'a>>,
     transactions: Option<Changes<'a>>,
     connections: Option<Changes<'a>>,
@@ -29,8 +29,8 @@ fn is_sent(name: &str) -> bool {
     name.starts_with("statement/sql/") || name.starts_with("statement/com/")
 }
 
-impl<'a> Load<'a> {
-    pub(super) fn of(between: &Between<'a>) -> Self {
+impl<'a> LoadCounters<'a> {
+    pub(super) fn of(between: &SnapshotPair<'a>) -> Self {
         let mut kinds =
             between.changes("events_statements_summary_global_by_event_name", &["EVENT_NAME"], &COUNTERS);
         if let Some(kinds) = &mut kinds {
@@ -47,7 +47,7 @@ impl<'a> Load<'a> {
             // Rows without a name are the server's own threads.
             connections.rows.retain(|row| row.key[0].is_some());
         }
-        Load { kinds, transactions, connections }
+        LoadCounters { kinds, transactions, connections }
     }
 
     /// Returns the time of all statements in picoseconds.
@@ -56,9 +56,9 @@ impl<'a> Load<'a> {
     }
 
     /// Returns the summary.
-    pub(super) fn figures(&self) -> Vec<Figure> {
+    pub(super) fn figures(&self) -> Vec<SummaryFigure> {
         let mut figures = vec![];
-        let mut add = |key, title, value| figures.push(Figure { key, title, value });
+        let mut add = |key, title, value| figures.push(SummaryFigure { key, title, value });
         if let Some(kinds) = &self.kinds {
             let count = kinds.sum(at::COUNT);
             add("statements", "statements", Cell::Count(count));
@@ -84,7 +84,7 @@ impl<'a> Load<'a> {
         figures
     }
 
-    pub(super) fn section(&self, between: &Between<'_>) -> Option<Section> {
+    pub(super) fn section(&self, between: &SnapshotPair<'_>) -> Option<Section> {
         let kinds = self.kinds.as_ref()?;
         let mut tables = vec![by_kind(kinds)];
         tables.extend(by_account(between));
@@ -107,7 +107,7 @@ fn by_kind(kinds: &Changes<'_>) -> Figures {
         ("rows_affected", "rows changed"),
     ];
     let time = kinds.sum(at::TIME);
-    let row = |row: &Change<'_>| {
+    let row = |row: &RowChange<'_>| {
         let kind = row.name(0).trim_start_matches("statement/").trim_start_matches("sql/");
         vec![
             Cell::Name(kind.to_owned()),
@@ -125,7 +125,7 @@ fn by_kind(kinds: &Changes<'_>) -> Figures {
     Figures::new("kinds", "Statements by kind", COLUMNS, kinds.rows.iter().map(row).collect(), ROWS)
 }
 
-fn by_account(between: &Between<'_>) -> Option<Figures> {
+fn by_account(between: &SnapshotPair<'_>) -> Option<Figures> {
     const COLUMNS: &[(&str, &str)] = &[
         ("account", "account"),
         ("count", "statements"),
@@ -164,7 +164,7 @@ fn by_account(between: &Between<'_>) -> Option<Figures> {
 }
 
 /// Makes the section of errors by number.
-pub(super) fn errors(between: &Between<'_>) -> Option<Section> {
+pub(super) fn errors(between: &SnapshotPair<'_>) -> Option<Section> {
     const COLUMNS: &[(&str, &str)] = &[
         ("name", "error"),
         ("number", "number"),
@@ -177,7 +177,7 @@ pub(super) fn errors(between: &Between<'_>) -> Option<Section> {
     let mut changes = between.changes(table, &key, &["SUM_ERROR_RAISED", "SUM_ERROR_HANDLED"])?;
     changes.rows.retain(|row| row.by[0] > 0);
     changes.rows.sort_by_key(|row| std::cmp::Reverse(row.by[0]));
-    let row = |row: &Change<'_>| {
+    let row = |row: &RowChange<'_>| {
         vec![
             Cell::name(row.key[1].as_deref().or(Some("others"))),
             Cell::name(row.key[0].as_deref()),

@@ -21,9 +21,9 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
 use crate::sessions::{self, Recorded, Stretch, TABLE, rfc3339};
-use crate::snapshot::{Error, Head, Header, Snapshot, Value};
+use crate::snapshot::{Error, Snapshot, SnapshotHeader, TableHead, Value};
 pub use active::When;
-use changes::Between;
+use changes::SnapshotPair;
 pub use chart::Chart;
 
 /// Most rows of a table of figures on the page; a line says how many others there are.
@@ -68,9 +68,9 @@ const WANTED: [&str; 29] = [
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Header of the earlier snapshot.
-    pub first: Header,
+    pub first: SnapshotHeader,
     /// Header of the later one.
-    pub last: Header,
+    pub last: SnapshotHeader,
     /// Seconds between them.
     pub seconds: f64,
     /// Whether the server was restarted in between.
@@ -78,14 +78,14 @@ pub struct Report {
     /// Warnings for the reader.
     pub warnings: Vec<String>,
     /// The summary.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<SummaryFigure>,
     /// The details.
     pub sections: Vec<Section>,
 }
 
 /// A figure of the summary.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figure {
+pub struct SummaryFigure {
     /// Name for programs.
     pub key: &'static str,
     /// Name for people.
@@ -259,7 +259,7 @@ pub fn read(path: &Path) -> Result<Recorded, Error> {
 }
 
 /// Returns whether a report uses a table, or a row of it: empty buckets of histograms are left out.
-fn wanted(head: &Head, row: Option<&[Value]>) -> bool {
+fn wanted(head: &TableHead, row: Option<&[Value]>) -> bool {
     let Some(row) = row else { return WANTED.contains(&head.table.as_str()) };
     if head.table != "events_statements_histogram_by_digest" {
         return true;
@@ -283,9 +283,9 @@ impl Report {
     /// # Errors
     /// Those of [`Report::between`], or when there is nothing of that time.
     pub fn between_at(first: &Recorded, last: &Recorded, when: When) -> Result<Self, String> {
-        let between = Between::new(&first.snapshot, &last.snapshot)?;
+        let between = SnapshotPair::new(&first.snapshot, &last.snapshot)?;
         let active = active::Active::of(&[first, last], interval(&first.snapshot, &last.snapshot), when)?;
-        let load = load::Load::of(&between);
+        let load = load::LoadCounters::of(&between);
         let sections: Vec<Section> = [
             active.as_ref().map(active::Active::section),
             load.section(&between),
@@ -327,7 +327,7 @@ impl Report {
                 "it has no rows of {TABLE}: name an earlier snapshot, too, to see what changed in between"
             )
         })?;
-        let at = |us: u64| Header { taken_at: rfc3339(us), ..input.snapshot.header.clone() };
+        let at = |us: u64| SnapshotHeader { taken_at: rfc3339(us), ..input.snapshot.header.clone() };
         Ok(Report {
             first: at(active.stretch.from),
             last: at(active.stretch.to),

@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::changes::{Between, Change, word};
+use super::changes::{RowChange, SnapshotPair, word};
 use super::{Cell, FEW_ROWS, Figures, ROWS, Section};
-use crate::snapshot::{Table, Value};
+use crate::snapshot::{SnapshotTable, Value};
 
 /// The server's own schemas.
 const SYSTEM: [&str; 4] = ["mysql", "performance_schema", "information_schema", "sys"];
 
-pub(super) fn tables(between: &Between<'_>) -> Option<Section> {
+pub(super) fn tables(between: &SnapshotPair<'_>) -> Option<Section> {
     let tables: Vec<Figures> =
         [by_table(between), by_index(between), unused(between)].into_iter().flatten().collect();
     let note = "Rows that statements fetched, inserted, updated and deleted, by table and by index, and how long the storage engine took."
@@ -24,7 +24,7 @@ pub(super) fn tables(between: &Between<'_>) -> Option<Section> {
     })
 }
 
-fn by_table(between: &Between<'_>) -> Option<Figures> {
+fn by_table(between: &SnapshotPair<'_>) -> Option<Figures> {
     const COUNTERS: [&str; 5] =
         ["SUM_TIMER_WAIT", "COUNT_FETCH", "COUNT_INSERT", "COUNT_UPDATE", "COUNT_DELETE"];
     const COLUMNS: &[(&str, &str)] = &[
@@ -49,7 +49,7 @@ fn by_table(between: &Between<'_>) -> Option<Figures> {
     changes.rows.retain(|row| row.by[1..].iter().any(|count| *count > 0));
     changes.rows.sort_by_key(|row| Reverse(row.by[0]));
     let all = changes.sum(0);
-    let row = |row: &Change<'_>| {
+    let row = |row: &RowChange<'_>| {
         let mut cells = vec![Cell::Name(format!("{}.{}", row.name(0), row.name(1)))];
         cells.extend(row.by[1..].iter().map(|count| Cell::Count(*count)));
         cells.push(Cell::picoseconds(row.by[0]));
@@ -63,7 +63,7 @@ fn by_table(between: &Between<'_>) -> Option<Figures> {
 const INDEX_USAGE: &str = "table_io_waits_summary_by_index_usage";
 const INDEX_KEY: [&str; 3] = ["OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME"];
 
-fn by_index(between: &Between<'_>) -> Option<Figures> {
+fn by_index(between: &SnapshotPair<'_>) -> Option<Figures> {
     const COLUMNS: &[(&str, &str)] = &[
         ("table", "table"),
         ("index", "index"),
@@ -77,7 +77,7 @@ fn by_index(between: &Between<'_>) -> Option<Figures> {
     changes.rows.retain(|row| row.by[1] > 0 || row.by[2] > 0);
     changes.rows.sort_by_key(|row| Reverse(row.by[0]));
     let all = changes.sum(0);
-    let row = |row: &Change<'_>| {
+    let row = |row: &RowChange<'_>| {
         vec![
             Cell::Name(format!("{}.{}", row.name(0), row.name(1))),
             Cell::name(row.key[2].as_deref().or(Some("none: scans and inserts"))),
@@ -91,7 +91,7 @@ fn by_index(between: &Between<'_>) -> Option<Figures> {
 }
 
 /// Makes the table of indexes that nothing was read through, of tables that were used.
-fn unused(between: &Between<'_>) -> Option<Figures> {
+fn unused(between: &SnapshotPair<'_>) -> Option<Figures> {
     const COLUMNS: &[(&str, &str)] = &[
         ("table", "table"),
         ("index", "index"),
@@ -104,14 +104,14 @@ fn unused(between: &Between<'_>) -> Option<Figures> {
         let sum = used.entry(&row.key[..2]).or_default();
         *sum = sum.saturating_add(row.by[1]);
     }
-    let of_table = |row: &Change<'_>| used.get(&row.key[..2]).copied().unwrap_or(0);
-    let idle = |row: &&Change<'_>| {
+    let of_table = |row: &RowChange<'_>| used.get(&row.key[..2]).copied().unwrap_or(0);
+    let idle = |row: &&RowChange<'_>| {
         let secondary = row.key[2].as_deref().is_some_and(|index| !index.eq_ignore_ascii_case("PRIMARY"));
         secondary && row.by[0] == 0 && of_table(row) > 0 && !SYSTEM.contains(&row.name(0))
     };
-    let mut rows: Vec<&Change<'_>> = changes.rows.iter().filter(idle).collect();
+    let mut rows: Vec<&RowChange<'_>> = changes.rows.iter().filter(idle).collect();
     rows.sort_by_key(|row| Reverse(of_table(row)));
-    let row = |row: &&Change<'_>| {
+    let row = |row: &&RowChange<'_>| {
         vec![
             Cell::Name(format!("{}.{}", row.name(0), row.name(1))),
             Cell::Name(row.name(2).to_owned()),
@@ -123,7 +123,7 @@ fn unused(between: &Between<'_>) -> Option<Figures> {
     Some(Figures::new("unused_indexes", title, COLUMNS, rows.iter().map(row).collect(), ROWS))
 }
 
-pub(super) fn files(between: &Between<'_>) -> Option<Section> {
+pub(super) fn files(between: &SnapshotPair<'_>) -> Option<Section> {
     const COUNTERS: [&str; 6] = [
         "SUM_TIMER_WAIT",
         "COUNT_READ",
@@ -147,7 +147,7 @@ pub(super) fn files(between: &Between<'_>) -> Option<Section> {
     changes.rows.sort_by_key(|row| Reverse((row.by[0], row.by[2].saturating_add(row.by[4]))));
     let all = changes.sum(0);
     let bytes = |bytes: u64| Cell::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
-    let row = |row: &Change<'_>| {
+    let row = |row: &RowChange<'_>| {
         vec![
             Cell::Name(row.name(0).to_owned()),
             Cell::Count(row.by[1]),
@@ -165,7 +165,7 @@ pub(super) fn files(between: &Between<'_>) -> Option<Section> {
 }
 
 /// Makes the section on memory, which is no counter: it shows the use then and now.
-pub(super) fn memory(between: &Between<'_>) -> Option<Section> {
+pub(super) fn memory(between: &SnapshotPair<'_>) -> Option<Section> {
     const COLUMNS: &[(&str, &str)] = &[
         ("instrument", "instrument"),
         ("bytes_before", "before"),
@@ -219,7 +219,7 @@ fn signed(value: &Value) -> Option<i64> {
 }
 
 /// Returns the bytes in use by instrument.
-fn used(table: &Table) -> BTreeMap<String, (i64, &[Value])> {
+fn used(table: &SnapshotTable) -> BTreeMap<String, (i64, &[Value])> {
     let Some((name, bytes)) = table.place("EVENT_NAME").zip(table.place("CURRENT_NUMBER_OF_BYTES_USED"))
     else {
         return BTreeMap::new();

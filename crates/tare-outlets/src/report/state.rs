@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::changes::{Between, word};
+use super::changes::{SnapshotPair, word};
 use super::{Cell, Figures, ROWS, Section};
-use crate::snapshot::{Table, Value};
+use crate::snapshot::{SnapshotTable, Value};
 
 /// Tables of settings, and the columns that identify a row.
 const SET: [(&str, &[&str]); 7] = [
@@ -36,7 +36,7 @@ const RESTLESS: [&str; 10] = [
 const MANY_ROWS: usize = 200;
 const STATUS: &str = "show_global_status";
 
-pub(super) fn changed(between: &Between<'_>) -> Option<Section> {
+pub(super) fn changed(between: &SnapshotPair<'_>) -> Option<Section> {
     const COLUMNS: &[(&str, &str)] =
         &[("table", "table"), ("what", "what"), ("column", "column"), ("before", "before"), ("now", "now")];
     let asked = between.tables(SET[0].0).is_some();
@@ -65,7 +65,7 @@ pub(super) fn changed(between: &Between<'_>) -> Option<Section> {
 }
 
 /// Returns a row for each value that differs.
-fn differences(name: &str, key: &[&str], first: &Table, last: &Table) -> Vec<Vec<Cell>> {
+fn differences(name: &str, key: &[&str], first: &SnapshotTable, last: &SnapshotTable) -> Vec<Vec<Cell>> {
     let (then, now) = (by_key(first, key), by_key(last, key));
     let keys: BTreeSet<&Vec<String>> = then.keys().chain(now.keys()).collect();
     let mut rows = vec![];
@@ -91,10 +91,10 @@ fn differences(name: &str, key: &[&str], first: &Table, last: &Table) -> Vec<Vec
     rows
 }
 
-type Named<'a> = BTreeMap<Vec<String>, BTreeMap<&'a str, String>>;
+type NamedRows<'a> = BTreeMap<Vec<String>, BTreeMap<&'a str, String>>;
 
 /// Returns the rows of a table by key, with their texts, which are the settings.
-fn by_key<'a>(table: &'a Table, key: &[&str]) -> Named<'a> {
+fn by_key<'a>(table: &'a SnapshotTable, key: &[&str]) -> NamedRows<'a> {
     let places: Vec<usize> = key.iter().filter_map(|column| table.place(column)).collect();
     let name = |row: &[Value]| places.iter().map(|place| word(&row[*place]).unwrap_or_default()).collect();
     let settings: Vec<(usize, &str)> = table
@@ -117,13 +117,13 @@ fn by_key<'a>(table: &'a Table, key: &[&str]) -> Named<'a> {
 }
 
 /// Returns a table of names and values.
-fn named(table: &Table) -> BTreeMap<String, String> {
+fn named(table: &SnapshotTable) -> BTreeMap<String, String> {
     let names = |row: &Vec<Value>| Some((word(row.first()?)?, word(row.get(1)?)?));
     table.rows.iter().filter_map(names).collect()
 }
 
 /// Returns the names whose values are counts that grew, with growth and present value.
-fn grown(first: &Table, last: &Table, anew: bool) -> Vec<(String, u64, u64)> {
+fn grown(first: &SnapshotTable, last: &SnapshotTable, anew: bool) -> Vec<(String, u64, u64)> {
     let then = named(first);
     let count = |values: &BTreeMap<String, String>, name: &str| {
         values.get(name).and_then(|value| value.parse::<u64>().ok())
@@ -137,7 +137,7 @@ fn grown(first: &Table, last: &Table, anew: bool) -> Vec<(String, u64, u64)> {
     names.filter(|(_, by, _)| *by > 0).collect()
 }
 
-pub(super) fn counters(between: &Between<'_>) -> Option<Section> {
+pub(super) fn counters(between: &SnapshotPair<'_>) -> Option<Section> {
     const COLUMNS: &[(&str, &str)] =
         &[("name", "variable"), ("by", "grew by"), ("per_second", "a second"), ("now", "now")];
     let (first, last) = between.tables(STATUS)?;
@@ -153,7 +153,7 @@ pub(super) fn counters(between: &Between<'_>) -> Option<Section> {
     Some(Section { key: "status", title: "Status variables", note, chart: None, tables })
 }
 
-pub(super) fn lost(between: &Between<'_>) -> Option<Section> {
+pub(super) fn lost(between: &SnapshotPair<'_>) -> Option<Section> {
     const COLUMNS: &[(&str, &str)] = &[("counter", "counter"), ("by", "lost in between"), ("now", "in all")];
     let is_loss = |name: &str| {
         let name = name.to_lowercase();
@@ -181,7 +181,7 @@ pub(super) fn lost(between: &Between<'_>) -> Option<Section> {
     })
 }
 
-pub(super) fn replication(between: &Between<'_>) -> Option<Section> {
+pub(super) fn replication(between: &SnapshotPair<'_>) -> Option<Section> {
     const COLUMNS: &[(&str, &str)] = &[
         ("of", "of"),
         ("channel", "channel"),

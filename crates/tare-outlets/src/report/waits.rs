@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::changes::{Between, Change};
+use super::changes::{RowChange, SnapshotPair};
 use super::{Cell, Figures, ROWS, Section};
 
 /// Number of parts of an instrument's name that make its class: `wait/io/file`.
@@ -11,7 +11,7 @@ const CLASS_PARTS: usize = 3;
 /// The class of sleeping threads: the server's own, and those that wait for another.
 const SLEEP: &str = "wait/synch/cond";
 
-pub(super) fn section(between: &Between<'_>) -> Option<Section> {
+pub(super) fn section(between: &SnapshotPair<'_>) -> Option<Section> {
     let mut changes = between.changes(
         "events_waits_summary_global_by_event_name",
         &["EVENT_NAME"],
@@ -71,7 +71,7 @@ const INSTRUMENTS: &[(&str, &str)] = &[
     ("average_seconds", "average"),
 ];
 
-pub(super) fn stages(between: &Between<'_>) -> Option<Section> {
+pub(super) fn stages(between: &SnapshotPair<'_>) -> Option<Section> {
     let mut changes = between.changes(
         "events_stages_summary_global_by_event_name",
         &["EVENT_NAME"],
@@ -80,7 +80,7 @@ pub(super) fn stages(between: &Between<'_>) -> Option<Section> {
     changes.rows.retain(|row| row.by[0] > 0);
     changes.rows.sort_by_key(|row| Reverse(row.by[1]));
     let all = changes.sum(1);
-    let row = |row: &Change<'_>| {
+    let row = |row: &RowChange<'_>| {
         vec![
             Cell::Name(row.name(0).to_owned()),
             Cell::Count(row.by[0]),

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{COLUMNS, History, RUNNING, TABLE, account};
 use crate::ash::columns::{DIGESTS, STATUS};
 use crate::ash::file;
-use crate::snapshot::{Error, Head, Snapshot, Table, Value};
+use crate::snapshot::{Error, Snapshot, SnapshotTable, TableHead, Value};
 
 /// The table of all threads at the time of a snapshot.
 const THREADS: &str = "threads";
@@ -24,7 +24,7 @@ pub struct Recorded {
 impl Recorded {
     /// Returns a table of the snapshot, if it exists and could be read.
     #[must_use]
-    pub fn table(&self, name: &str) -> Option<&Table> {
+    pub fn table(&self, name: &str) -> Option<&SnapshotTable> {
         self.snapshot.table(name)
     }
 
@@ -44,7 +44,7 @@ impl Recorded {
 ///
 /// # Errors
 /// When it cannot be read, or is invalid.
-pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Result<Recorded, Error> {
+pub fn read(path: &Path, wanted: &dyn Fn(&TableHead, Option<&[Value]>) -> bool) -> Result<Recorded, Error> {
     let mut history = History::default();
     let filling = RefCell::new((history.filling(), None));
     let snapshot = file::read(path, &|head, row| match row {
@@ -72,7 +72,7 @@ pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Re
     Ok(recorded)
 }
 
-fn place(head: &Head, column: &str) -> Option<usize> {
+fn place(head: &TableHead, column: &str) -> Option<usize> {
     head.columns.iter().position(|it| it.name.eq_ignore_ascii_case(column))
 }
 

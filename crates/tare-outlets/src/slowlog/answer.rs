@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use tare_engine::{RecordedStatement, Scale};
 
 use super::choice::Share;
-use super::form::{Form, Text};
-use super::statement::{self, Asked, Statement, ask};
+use super::form::{SlowLogFormat, Text};
+use super::statement::{self, LoggedStatement, RequestedColumns, ask};
 use crate::{Error, Row, Source};
 
 /// The endpoint's tables.
@@ -41,8 +41,8 @@ const SERVER: [&str; 5] = ["POSITION", "FORMAT", "TICK", "STARTED", "STARTED_AT"
 const DIGESTS: usize = 50_000;
 
 /// Requests new statements.
-pub(super) struct Reader {
-    asked: Asked,
+pub(super) struct StatementRequests {
+    asked: RequestedColumns,
     /// How blocks are requested and decoded; `None`: rows are requested.
     blocks: Option<Blocks>,
 }
@@ -56,17 +56,17 @@ struct Blocks {
     digest: Option<usize>,
     has_message: bool,
     names: HashMap<u64, String>,
-    digests: Digests,
+    digests: DigestTexts,
     /// Digests received before those in `digests`.
-    older: Digests,
+    older: DigestTexts,
 }
 
 /// DIGEST and DIGEST_TEXT by the key that records have instead.
-type Digests = HashMap<[u64; 2], [Option<String>; 2]>;
+type DigestTexts = HashMap<[u64; 2], [Option<String>; 2]>;
 
 /// The last row of an answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct End {
+pub(super) struct LastRow {
     pub(super) lost: u64,
     pub(super) events: u64,
     pub(super) has_more: bool,
@@ -74,15 +74,15 @@ pub(super) struct End {
 }
 
 /// New statements.
-pub(super) struct Answer {
-    pub(super) end: End,
+pub(super) struct NewStatements {
+    pub(super) end: LastRow,
     rows: Vec<Row>,
-    blocks: Vec<Block>,
+    blocks: Vec<ThreadBlock>,
 }
 
 /// The statements of one thread.
 #[derive(Debug, Default)]
-pub(super) struct Block {
+pub(super) struct ThreadBlock {
     thread_id: u64,
     connection_id: Option<u64>,
     user: Option<String>,
@@ -95,14 +95,14 @@ pub(super) struct Block {
 
 /// A statement of an answer.
 #[expect(clippy::large_enum_variant, reason = "an answer has entries of one kind")]
-pub(super) enum Entry<'a> {
+pub(super) enum AnsweredStatement<'a> {
     Row(&'a Row),
-    Recorded(&'a Block, RecordedStatement<'a>),
+    Recorded(&'a ThreadBlock, RecordedStatement<'a>),
 }
 
-impl Reader {
-    pub(super) fn new(form: Form, text: Text, share: Share) -> Reader {
-        Reader { asked: Asked::new(form, text, share), blocks: None }
+impl StatementRequests {
+    pub(super) fn new(form: SlowLogFormat, text: Text, share: Share) -> StatementRequests {
+        StatementRequests { asked: RequestedColumns::new(form, text, share), blocks: None }
     }
 
     /// Starts at the server's current position, and returns that; `None` if it has no such stream.
@@ -134,28 +134,29 @@ impl Reader {
     }
 
     /// Requests new statements; of rows only those that match the filter.
-    pub(super) fn ask(&mut self, source: &mut Source, filter: &str) -> Result<Answer, Error> {
+    pub(super) fn ask(&mut self, source: &mut Source, filter: &str) -> Result<NewStatements, Error> {
         let Some(blocks) = &mut self.blocks else {
             let mut rows = source.rows(STREAM, &self.asked.columns, filter)?;
-            let end = rows.pop().map_or_else(End::default, |last| End::read(&last));
-            return Ok(Answer { end, rows, blocks: vec![] });
+            let end = rows.pop().map_or_else(LastRow::default, |last| LastRow::read(&last));
+            return Ok(NewStatements { end, rows, blocks: vec![] });
         };
         let columns = blocks.columns.clone();
-        let mut answer = Answer { end: End::default(), rows: vec![], blocks: vec![] };
+        let mut answer = NewStatements { end: LastRow::default(), rows: vec![], blocks: vec![] };
         source.each(BLOCKS, &columns, "", &mut |row| blocks.take(&row, &mut answer))?;
         Ok(answer)
     }
 
     /// Returns an answer's statements, those of one thread in order, and the end time of each.
-    pub(super) fn entries<'a>(&self, answer: &'a Answer) -> (Vec<Entry<'a>>, Vec<u64>) {
-        let mut entries: Vec<Entry<'a>> = answer.rows.iter().map(Entry::Row).collect();
+    pub(super) fn entries<'a>(&self, answer: &'a NewStatements) -> (Vec<AnsweredStatement<'a>>, Vec<u64>) {
+        let mut entries: Vec<AnsweredStatement<'a>> =
+            answer.rows.iter().map(AnsweredStatement::Row).collect();
         let mut ended: Vec<u64> = answer.rows.iter().map(|row| row.count(statement::ENDED)).collect();
         let scale = self.blocks.as_ref().map_or_else(Scale::default, |blocks| blocks.scale);
         for block in &answer.blocks {
             RecordedStatement::read(&block.words, block.first, |of| {
                 if of.number >= block.new_from {
                     ended.push(block.ended_us(&of, &scale));
-                    entries.push(Entry::Recorded(block, of));
+                    entries.push(AnsweredStatement::Recorded(block, of));
                 }
             });
         }
@@ -163,23 +164,23 @@ impl Reader {
     }
 
     /// Returns the digest of a statement, or its instrument if it has none.
-    pub(super) fn digest<'a>(&'a self, entry: &Entry<'a>) -> Cow<'a, str> {
+    pub(super) fn digest<'a>(&'a self, entry: &AnsweredStatement<'a>) -> Cow<'a, str> {
         match (entry, &self.blocks) {
-            (Entry::Row(row), _) => self.asked.digest(row),
-            (Entry::Recorded(_, of), Some(blocks)) => {
+            (AnsweredStatement::Row(row), _) => self.asked.digest(row),
+            (AnsweredStatement::Recorded(_, of), Some(blocks)) => {
                 blocks.digest(of)[0].or_else(|| blocks.name(of)).unwrap_or_default().into()
             }
-            (Entry::Recorded(..), None) => Cow::default(),
+            (AnsweredStatement::Recorded(..), None) => Cow::default(),
         }
     }
 
     /// Returns the parts of a statement that are written.
-    pub(super) fn statement<'a>(&'a self, entry: &Entry<'a>) -> Statement<'a> {
+    pub(super) fn statement<'a>(&'a self, entry: &AnsweredStatement<'a>) -> LoggedStatement<'a> {
         match (entry, &self.blocks) {
-            (Entry::Row(row), _) => Statement::read(row, &self.asked),
-            (Entry::Recorded(block, of), Some(blocks)) => {
+            (AnsweredStatement::Row(row), _) => LoggedStatement::read(row, &self.asked),
+            (AnsweredStatement::Recorded(block, of), Some(blocks)) => {
                 let [digest, digest_text] = blocks.digest(of);
-                Statement {
+                LoggedStatement {
                     event_name: blocks.name(of).unwrap_or_default().into(),
                     sql: if blocks.has_sql { of.sql_bytes() } else { None },
                     charset: of.charset().into(),
@@ -189,13 +190,13 @@ impl Reader {
                     ..block.statement(of, &blocks.scale)
                 }
             }
-            (Entry::Recorded(..), None) => Statement::default(),
+            (AnsweredStatement::Recorded(..), None) => LoggedStatement::default(),
         }
     }
 }
 
 impl Blocks {
-    fn new(asked: &Asked, scale: Scale) -> Blocks {
+    fn new(asked: &RequestedColumns, scale: Scale) -> Blocks {
         let mut columns = COLUMNS.to_vec();
         let has_digest = asked.has("DIGEST") || asked.has("DIGEST_TEXT");
         let digest = ask(&mut columns, &["DIGEST", "DIGEST_TEXT"], has_digest);
@@ -215,7 +216,7 @@ impl Blocks {
         of.digest().and_then(told).map_or([None, None], |of| of.each_ref().map(Option::as_deref))
     }
 
-    fn take(&mut self, row: &Row, answer: &mut Answer) {
+    fn take(&mut self, row: &Row, answer: &mut NewStatements) {
         let number = row.count(5);
         match row.str(4).as_deref() {
             Some("NAME") => {
@@ -228,16 +229,16 @@ impl Blocks {
                 let texts = self.digest.map_or([None, None], |at| [row.text(at), row.text(at + 1)]);
                 self.digests.insert([number, row.count(14)], texts);
             }
-            Some("BLOCK") => answer.blocks.push(Block::read(row)),
-            _ => answer.end = End::read(row),
+            Some("BLOCK") => answer.blocks.push(ThreadBlock::read(row)),
+            _ => answer.end = LastRow::read(row),
         }
     }
 }
 
-impl End {
+impl LastRow {
     /// Parses the last row of an answer; these columns come first in both tables.
-    fn read(last: &Row) -> End {
-        End {
+    fn read(last: &Row) -> LastRow {
+        LastRow {
             lost: last.count(statement::LOST),
             events: last.count(statement::EVENTS),
             has_more: last.str(statement::MORE).as_deref() == Some("YES"),
@@ -246,10 +247,10 @@ impl End {
     }
 }
 
-impl Block {
-    fn read(row: &Row) -> Block {
+impl ThreadBlock {
+    fn read(row: &Row) -> ThreadBlock {
         let (words, _rest) = row.bytes(13).unwrap_or_default().as_chunks();
-        Block {
+        ThreadBlock {
             thread_id: row.count(7),
             connection_id: row.number(8),
             user: row.text(9),
@@ -267,9 +268,9 @@ impl Block {
     }
 
     /// Returns the parts of a statement that need only the record.
-    fn statement<'a>(&'a self, of: &RecordedStatement<'a>, scale: &Scale) -> Statement<'a> {
+    fn statement<'a>(&'a self, of: &RecordedStatement<'a>, scale: &Scale) -> LoggedStatement<'a> {
         let counters = of.counters();
-        Statement {
+        LoggedStatement {
             thread_id: self.thread_id,
             time_ps: of.wait().map(|ticks| scale.ps(ticks)),
             lock_ps: counters.lock_time_ps,
@@ -293,7 +294,7 @@ impl Block {
             user: self.user.as_deref().map(Cow::from),
             host: self.host.as_deref().map(Cow::from),
             ended_us: self.ended_us(of, scale),
-            ..Statement::default()
+            ..LoggedStatement::default()
         }
     }
 }

@@ -13,7 +13,7 @@ const DIGESTS: usize = 100_000;
 
 /// Conditions on a statement, all of which must hold; of several names one must match.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct StatementFilter {
     /// Least duration, exclusive.
     pub over: Option<Duration>,
     /// Users of the account.
@@ -68,20 +68,21 @@ impl FromStr for Share {
 
 /// Chooses statements.
 pub(super) struct Chooser {
-    choice: Choice,
+    choice: StatementFilter,
     /// Number of statements of each digest to skip before the next one is logged.
     turns: HashMap<String, u64>,
 }
 
 impl Chooser {
-    pub(super) fn new(choice: &Choice) -> Chooser {
+    pub(super) fn new(choice: &StatementFilter) -> Chooser {
         Chooser { choice: choice.clone(), turns: HashMap::new() }
     }
 
     /// Returns the conditions that the server itself can check, so that less is sent.
     pub(super) fn filter(&self) -> String {
-        let Choice { over, users, hosts, schemas, digests, rows_examined, errors, outermost, .. } =
-            &self.choice;
+        let StatementFilter {
+            over, users, hosts, schemas, digests, rows_examined, errors, outermost, ..
+        } = &self.choice;
         let mut all = Vec::new();
         if let Some(over) = over {
             all.push(format!("TIMER_WAIT > {}", over.as_nanos() * 1000));
@@ -139,8 +140,10 @@ mod tests {
 
     #[test]
     fn one_in_so_many_of_each_digest_is_chosen() {
-        let mut chooser =
-            Chooser::new(&Choice { share: "1/7".parse().expect("a share"), ..Choice::default() });
+        let mut chooser = Chooser::new(&StatementFilter {
+            share: "1/7".parse().expect("a share"),
+            ..StatementFilter::default()
+        });
         for name in ["a", "b", "c", "d"] {
             let chosen = (0..700).filter(|_| chooser.chooses(|| name.into())).count();
             assert_eq!(chosen, 100, "{name}");
@@ -150,12 +153,12 @@ mod tests {
 
     #[test]
     fn what_the_server_can_leave_out_is_asked_of_it() {
-        assert_eq!(Chooser::new(&Choice::default()).filter(), "");
-        let choice = Choice {
+        assert_eq!(Chooser::new(&StatementFilter::default()).filter(), "");
+        let choice = StatementFilter {
             over: Some(Duration::from_millis(10)),
             users: vec!["o'neil".to_owned(), "b\\".to_owned()],
             errors: true,
-            ..Choice::default()
+            ..StatementFilter::default()
         };
         assert_eq!(
             Chooser::new(&choice).filter(),

@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use super::charset;
 use super::choice::Share;
-use super::statement::Statement;
+use super::statement::LoggedStatement;
 
 /// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum SlowLogFormat {
     /// MariaDB's slow log with `log_slow_verbosity=query_plan`.
     Slow,
     /// One JSON object per line.
@@ -36,14 +36,14 @@ macro_rules! put {
 }
 
 /// A formatted statement, and the number of missing statements it reports.
-pub(super) struct Record<'w> {
+pub(super) struct FormattedStatement<'w> {
     pub(super) text: &'w [u8],
     pub(super) lost: u64,
 }
 
 /// Formats statements, and remembers what the log has said already.
-pub(super) struct Writer {
-    form: Form,
+pub(super) struct StatementFormatter {
+    form: SlowLogFormat,
     text: Text,
     share: Share,
     time_zone: TimeZone,
@@ -55,9 +55,9 @@ pub(super) struct Writer {
     record: Vec<u8>,
 }
 
-impl Writer {
-    pub(super) fn new(form: Form, text: Text, share: Share) -> Writer {
-        Writer {
+impl StatementFormatter {
+    pub(super) fn new(form: SlowLogFormat, text: Text, share: Share) -> StatementFormatter {
+        StatementFormatter {
             form,
             text,
             share,
@@ -80,19 +80,19 @@ impl Writer {
     }
 
     /// Formats the record of a statement, with the lines before it.
-    pub(super) fn record(&mut self, statement: &Statement<'_>) -> Record<'_> {
+    pub(super) fn record(&mut self, statement: &LoggedStatement<'_>) -> FormattedStatement<'_> {
         let mut record = std::mem::take(&mut self.record);
         record.clear();
         let lost = std::mem::take(&mut self.lost);
         match self.form {
-            Form::Slow => self.slow(&mut record, statement, lost),
-            Form::Json => self.json(&mut record, statement, lost),
+            SlowLogFormat::Slow => self.slow(&mut record, statement, lost),
+            SlowLogFormat::Json => self.json(&mut record, statement, lost),
         }
         self.record = record;
-        Record { text: &self.record, lost }
+        FormattedStatement { text: &self.record, lost }
     }
 
-    fn slow(&mut self, to: &mut Vec<u8>, it: &Statement<'_>, lost: u64) {
+    fn slow(&mut self, to: &mut Vec<u8>, it: &LoggedStatement<'_>, lost: u64) {
         let second = it.ended_us / 1_000_000;
         if self.second != Some(second) {
             let local = Timestamp::from_second(i64::try_from(second).unwrap_or_default()).unwrap_or_default();
@@ -105,7 +105,13 @@ impl Writer {
         put!(to, "# User@Host: ", user, "[", user, "] @ ", host, " [", address, "]\n");
         let (id, schema) = (it.connection_id.unwrap_or(it.thread_id), it.schema.as_deref());
         put!(to, "# Thread_id: ", id, "  Schema: ", schema.unwrap_or_default(), "  QC_hit: No\n");
-        put!(to, "# Query_time: ", Seconds(it.time_ps.unwrap_or(0)), "  Lock_time: ", Seconds(it.lock_ps));
+        put!(
+            to,
+            "# Query_time: ",
+            FormattedSeconds(it.time_ps.unwrap_or(0)),
+            "  Lock_time: ",
+            FormattedSeconds(it.lock_ps)
+        );
         put!(to, "  Rows_sent: ", it.rows_sent, "  Rows_examined: ", it.rows_examined);
         put!(to, "\n# Rows_affected: ", it.rows_affected, "\n");
         if it.tmp_tables > 0 {
@@ -146,7 +152,7 @@ impl Writer {
     }
 
     /// Writes the query plan, if it has anything notable.
-    fn slow_plan(to: &mut Vec<u8>, it: &Statement<'_>) {
+    fn slow_plan(to: &mut Vec<u8>, it: &LoggedStatement<'_>) {
         if [it.full_scan, it.full_join, it.tmp_tables, it.tmp_disk_tables, it.sorts, it.merge_passes]
             == [0; 6]
         {
@@ -158,12 +164,12 @@ impl Writer {
         put!(to, "  Merge_passes: ", it.merge_passes, "  Priority_queue: No\n");
     }
 
-    fn json(&self, to: &mut Vec<u8>, it: &Statement<'_>, lost: u64) {
+    fn json(&self, to: &mut Vec<u8>, it: &LoggedStatement<'_>, lost: u64) {
         let text = self.text(it);
         let shown = text.map(String::from_utf8_lossy);
         let is_utf8 = !matches!(shown, Some(Cow::Owned(_)));
         let ended = i64::try_from(it.ended_us).ok().and_then(|us| Timestamp::from_microsecond(us).ok());
-        let line = Line {
+        let line = JsonStatement {
             time: format!("{:.6}", ended.unwrap_or_default()),
             thread_id: it.thread_id,
             connection_id: it.connection_id,
@@ -201,7 +207,7 @@ impl Writer {
         put!(to, "\n");
     }
 
-    fn text<'s>(&self, it: &'s Statement<'_>) -> Option<&'s [u8]> {
+    fn text<'s>(&self, it: &'s LoggedStatement<'_>) -> Option<&'s [u8]> {
         match self.text {
             Text::Full => it.sql.as_deref(),
             Text::Normalised => it.digest_text.as_deref().map(str::as_bytes),
@@ -212,7 +218,7 @@ impl Writer {
 
 /// A line of JSON.
 #[derive(Serialize)]
-struct Line<'s> {
+struct JsonStatement<'s> {
     time: String,
     thread_id: u64,
     connection_id: Option<u64>,
@@ -262,32 +268,32 @@ fn yes(count: u64) -> &'static str {
 }
 
 /// A part of a line.
-trait Part {
+trait LinePart {
     fn put(self, to: &mut Vec<u8>);
 }
 
-impl Part for &str {
+impl LinePart for &str {
     fn put(self, to: &mut Vec<u8>) {
         to.extend_from_slice(self.as_bytes());
     }
 }
 
-impl Part for &[u8] {
+impl LinePart for &[u8] {
     fn put(self, to: &mut Vec<u8>) {
         to.extend_from_slice(self);
     }
 }
 
-impl Part for u64 {
+impl LinePart for u64 {
     fn put(self, to: &mut Vec<u8>) {
         to.extend_from_slice(itoa::Buffer::new().format(self).as_bytes());
     }
 }
 
 /// Picoseconds, formatted as seconds with six decimals, rounded.
-struct Seconds(u64);
+struct FormattedSeconds(u64);
 
-impl Part for Seconds {
+impl LinePart for FormattedSeconds {
     fn put(self, to: &mut Vec<u8>) {
         let us = self.0.saturating_add(500_000) / 1_000_000;
         // The first digit keeps the zeros of the others.
@@ -323,8 +329,8 @@ fn plain_identifier(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn statement() -> Statement<'static> {
-        Statement {
+    fn statement() -> LoggedStatement<'static> {
+        LoggedStatement {
             thread_id: 40,
             event_name: "statement/sql/select".into(),
             time_ps: Some(1_234_567_890_000),
@@ -342,21 +348,24 @@ mod tests {
             user: Some("root".into()),
             host: Some("localhost".into()),
             ended_us: 1_696_929_303_250_000,
-            ..Statement::default()
+            ..LoggedStatement::default()
         }
     }
 
-    fn writer(form: Form, text: Text) -> Writer {
-        Writer { time_zone: TimeZone::UTC, ..Writer::new(form, text, "1/100".parse().expect("a share")) }
+    fn writer(form: SlowLogFormat, text: Text) -> StatementFormatter {
+        StatementFormatter {
+            time_zone: TimeZone::UTC,
+            ..StatementFormatter::new(form, text, "1/100".parse().expect("a share"))
+        }
     }
 
-    fn record(writer: &mut Writer, statement: &Statement<'_>) -> String {
+    fn record(writer: &mut StatementFormatter, statement: &LoggedStatement<'_>) -> String {
         String::from_utf8_lossy(writer.record(statement).text).into_owned()
     }
 
     #[test]
     fn a_record_is_the_servers_own() {
-        let mut writer = writer(Form::Slow, Text::Full);
+        let mut writer = writer(SlowLogFormat::Slow, Text::Full);
         let first = "# Time: 231010  9:15:03\n\
             # User@Host: root[root] @ localhost []\n\
             # Thread_id: 8  Schema: shop  QC_hit: No\n\
@@ -382,9 +391,9 @@ mod tests {
 
     #[test]
     fn what_is_not_to_be_seen_is_not_written() {
-        for form in [Form::Slow, Form::Json] {
+        for form in [SlowLogFormat::Slow, SlowLogFormat::Json] {
             for (text, expected) in [(Text::Normalised, "WHERE `a` = ?"), (Text::None, "0123")] {
-                let mut unknown = Statement { message: Some("no 'secret'".into()), ..statement() };
+                let mut unknown = LoggedStatement { message: Some("no 'secret'".into()), ..statement() };
                 let written = record(&mut writer(form, text), &unknown);
                 assert!(written.contains(expected) && !written.contains("secret"), "{written}");
                 // A statement that could not be parsed has no digest.
@@ -396,29 +405,32 @@ mod tests {
 
     #[test]
     fn a_command_without_text_is_named() {
-        let ping = Statement { event_name: "statement/com/Ping".into(), sql: None, ..statement() };
-        let written = record(&mut writer(Form::Slow, Text::Full), &ping);
+        let ping = LoggedStatement { event_name: "statement/com/Ping".into(), sql: None, ..statement() };
+        let written = record(&mut writer(SlowLogFormat::Slow, Text::Full), &ping);
         assert!(written.ends_with("# administrator command: Ping;\n"), "{written}");
     }
 
     #[test]
     fn a_part_of_a_block_without_a_name_says_that_it_is_one() {
-        let inner = Statement { level: 1, ..statement() };
-        let written = record(&mut writer(Form::Slow, Text::Full), &inner);
+        let inner = LoggedStatement { level: 1, ..statement() };
+        let written = record(&mut writer(SlowLogFormat::Slow, Text::Full), &inner);
         assert!(written.contains("# Stored_routine: .\n"), "{written}");
-        let named = Statement { program: Some("shop.p".into()), ..inner };
-        assert!(record(&mut writer(Form::Slow, Text::Full), &named).contains("# Stored_routine: shop.p\n"));
+        let named = LoggedStatement { program: Some("shop.p".into()), ..inner };
+        assert!(
+            record(&mut writer(SlowLogFormat::Slow, Text::Full), &named)
+                .contains("# Stored_routine: shop.p\n")
+        );
     }
 
     #[test]
     fn what_was_sent_is_written_byte_by_byte() {
         let sent = b"insert into t values (_binary '\xff\0')";
-        let it = Statement { sql: Some(sent.into()), charset: 8, ..statement() };
-        let mut slow = writer(Form::Slow, Text::Full);
+        let it = LoggedStatement { sql: Some(sent.into()), charset: 8, ..statement() };
+        let mut slow = writer(SlowLogFormat::Slow, Text::Full);
         let written = slow.record(&it).text;
         assert!(written.ends_with(&[&b"SET timestamp=1696929303;\n"[..], sent, b";\n"].concat()));
         assert!(String::from_utf8_lossy(written).contains("# Character_set: latin1\n"));
-        let line = record(&mut writer(Form::Json, Text::Full), &it);
+        let line = record(&mut writer(SlowLogFormat::Json, Text::Full), &it);
         let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
         let digits: String = sent.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!((&value["text_hex"], &value["charset"]), (&digits.into(), &"latin1".into()));
@@ -427,16 +439,16 @@ mod tests {
 
     #[test]
     fn how_long_a_text_is_stands_where_it_cannot_be_told() {
-        let of = |it: &Statement<'_>| record(&mut writer(Form::Slow, Text::Full), it);
-        let plain = Statement { sql: Some(b"select 'it;s' ;".into()), ..statement() };
+        let of = |it: &LoggedStatement<'_>| record(&mut writer(SlowLogFormat::Slow, Text::Full), it);
+        let plain = LoggedStatement { sql: Some(b"select 'it;s' ;".into()), ..statement() };
         assert!(!of(&plain).contains("Text_bytes"));
-        let failed = Statement { errors: 1, ..plain };
+        let failed = LoggedStatement { errors: 1, ..plain };
         assert!(of(&failed).contains("# Text_bytes: 13\n"));
     }
 
     #[test]
     fn a_line_is_an_object() {
-        let mut writer = writer(Form::Json, Text::Full);
+        let mut writer = writer(SlowLogFormat::Json, Text::Full);
         writer.lose(2);
         let line = record(&mut writer, &statement());
         assert_eq!(line.lines().count(), 1, "{line}");

@@ -14,15 +14,15 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-pub use choice::{Choice, ParseShare, Share};
-pub use form::{Form, Text};
+pub use choice::{ParseShare, Share, StatementFilter};
+pub use form::{SlowLogFormat, Text};
 
-use crate::destination::{AFTER_THE_END, NAP, Sink};
+use crate::destination::{AFTER_THE_END, DestinationWriter, NAP};
 pub use crate::destination::{Control, Destination, Rotation};
 use crate::{Address, Error, Row, Source};
-use answer::{Answer, Reader, STREAM};
+use answer::{NewStatements, STREAM, StatementRequests};
 use choice::Chooser;
-use form::Writer;
+use form::StatementFormatter;
 
 /// How often to retry a server that does not answer.
 const RETRY: Duration = Duration::from_millis(250);
@@ -33,13 +33,13 @@ const COMPLAIN: Duration = Duration::from_secs(10);
 
 /// What is logged, how, and where to.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SlowLogOptions {
     /// Path of the endpoint's socket.
     pub socket: PathBuf,
     /// The choice of statements.
-    pub choice: Choice,
+    pub choice: StatementFilter,
     /// The format.
-    pub form: Form,
+    pub form: SlowLogFormat,
     /// The part of their texts.
     pub text: Text,
     /// The destination.
@@ -50,7 +50,7 @@ pub struct Options {
 
 /// Counts of statements since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct SlowLogTotals {
     /// Statements written.
     pub written: u64,
     /// Statements not chosen.
@@ -89,8 +89,8 @@ pub enum SlowLogError {
 ///
 /// # Errors
 /// When the first connection fails, the server refuses, or the destination cannot be opened or rotated.
-pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogError> {
-    let Some(mut log) = Log::new(options, control)? else { return Ok(Totals::default()) };
+pub fn run(options: &SlowLogOptions, control: &dyn Control) -> Result<SlowLogTotals, SlowLogError> {
+    let Some(mut log) = Log::new(options, control)? else { return Ok(SlowLogTotals::default()) };
     let mut source = log.connect()?;
     log.warn_of_consumers(&mut source)?;
     log.warn_of_levels(&mut source)?;
@@ -112,13 +112,13 @@ pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogEr
 }
 
 struct Log<'a> {
-    options: &'a Options,
+    options: &'a SlowLogOptions,
     control: &'a dyn Control,
-    sink: Sink<'a>,
+    sink: DestinationWriter<'a>,
     chooser: Chooser,
-    writer: Writer,
-    reader: Reader,
-    totals: Totals,
+    writer: StatementFormatter,
+    reader: StatementRequests,
+    totals: SlowLogTotals,
     /// Process and position of the server at its last answer.
     last: Option<(u64, u64)>,
     /// Time of the last message about losses, and their number.
@@ -127,12 +127,12 @@ struct Log<'a> {
 
 impl<'a> Log<'a> {
     /// Opens the destination. `None` if the log ends before somebody reads it.
-    fn new(options: &'a Options, control: &'a dyn Control) -> Result<Option<Log<'a>>, SlowLogError> {
+    fn new(options: &'a SlowLogOptions, control: &'a dyn Control) -> Result<Option<Log<'a>>, SlowLogError> {
         let place = options.destination.to_string();
         if !options.destination.can_make_way() {
             return Err(SlowLogError::NoRotation(place));
         }
-        let sink = Sink::open(&options.destination, "statements", control)
+        let sink = DestinationWriter::open(&options.destination, "statements", control)
             .map_err(|error| SlowLogError::Destination { place, error })?;
         let Some(sink) = sink else { return Ok(None) };
         Ok(Some(Log {
@@ -140,9 +140,9 @@ impl<'a> Log<'a> {
             control,
             sink,
             chooser: Chooser::new(&options.choice),
-            writer: Writer::new(options.form, options.text, options.choice.share),
-            reader: Reader::new(options.form, options.text, options.choice.share),
-            totals: Totals::default(),
+            writer: StatementFormatter::new(options.form, options.text, options.choice.share),
+            reader: StatementRequests::new(options.form, options.text, options.choice.share),
+            totals: SlowLogTotals::default(),
             last: None,
             said: None,
         }))
@@ -213,7 +213,7 @@ impl<'a> Log<'a> {
     }
 
     /// Writes the chosen statements of an answer, in the order of their ends; returns their number.
-    fn write(&mut self, answer: &Answer) -> u64 {
+    fn write(&mut self, answer: &NewStatements) -> u64 {
         let (entries, ended) = self.reader.entries(answer);
         let mut order: Vec<(u64, usize)> = ended.into_iter().zip(0..).collect();
         // Statements of one thread are in order already, and stay so.
@@ -340,7 +340,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use statement::Statement;
+    use statement::LoggedStatement;
 
     struct Silent;
 
@@ -354,10 +354,10 @@ mod tests {
         fn tell(&self, _line: &str) {}
     }
 
-    fn options(form: Form, file: &Path, rotation: Rotation) -> Options {
-        Options {
+    fn options(form: SlowLogFormat, file: &Path, rotation: Rotation) -> SlowLogOptions {
+        SlowLogOptions {
             socket: PathBuf::new(),
-            choice: Choice::default(),
+            choice: StatementFilter::default(),
             form,
             text: Text::Full,
             destination: Destination::File(file.to_owned(), rotation),
@@ -374,7 +374,7 @@ mod tests {
         let by_size = Rotation { size: Some(1 << 20), ..Rotation::default() };
         let by_time = Rotation { time: Some(Duration::from_secs(60)), ..Rotation::default() };
         let opened = |path: &Path, rotation| {
-            let options = options(Form::Slow, path, rotation);
+            let options = options(SlowLogFormat::Slow, path, rotation);
             Log::new(&options, &Silent).map(|log| log.is_some())
         };
         for rotation in [by_size, by_time] {
@@ -392,18 +392,20 @@ mod tests {
 
     #[test]
     fn what_an_unwritten_record_says_is_missing_the_next_one_says() {
-        for (form, said) in [(Form::Slow, "# Lost: 122\n"), (Form::Json, "\"lost_before\":122}")] {
+        for (form, said) in
+            [(SlowLogFormat::Slow, "# Lost: 122\n"), (SlowLogFormat::Json, "\"lost_before\":122}")]
+        {
             // A disk that is always full.
             let options = options(form, Path::new("/dev/full"), Rotation::default());
             let mut log = Log::new(&options, &Silent).expect("a log").expect("nobody is waited for");
             log.lose(120);
             for _ in 0..2 {
-                let record = log.writer.record(&Statement::default());
+                let record = log.writer.record(&LoggedStatement::default());
                 log.sink.put(record.text, record.lost);
                 log.flush();
             }
             assert_eq!((log.totals.lost, log.totals.unwritten), (120, 2));
-            let next = log.writer.record(&Statement::default()).text;
+            let next = log.writer.record(&LoggedStatement::default()).text;
             let next = String::from_utf8_lossy(next);
             assert!(next.contains(said), "{next}");
         }

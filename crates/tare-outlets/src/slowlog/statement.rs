@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::choice::Share;
-use super::form::{Form, Text};
+use super::form::{SlowLogFormat, Text};
 use crate::Row;
 
 /// The columns that are always requested: those of an answer's last row, and of a statement.
@@ -53,7 +53,7 @@ pub(super) const SENT: [&str; 2] = ["SQL_BYTES", "SQL_CHARSET"];
 
 /// The requested columns, and the positions of the optional ones.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestedColumns {
     pub(super) columns: Vec<&'static str>,
     details: Option<usize>,
     digest: Option<usize>,
@@ -77,18 +77,18 @@ pub(super) fn ask(
     })
 }
 
-impl Asked {
+impl RequestedColumns {
     /// Requests only the columns that are written: the server neither computes nor sends others.
-    pub(super) fn new(form: Form, text: Text, share: Share) -> Asked {
+    pub(super) fn new(form: SlowLogFormat, text: Text, share: Share) -> RequestedColumns {
         let mut columns = COLUMNS.to_vec();
         let mut ask = |names: &[&'static str], is_written: bool| ask(&mut columns, names, is_written);
-        let is_json = form == Form::Json;
+        let is_json = form == SlowLogFormat::Json;
         let details = ask(&DETAILS, is_json);
         let digest = ask(&["DIGEST"], is_json || text == Text::None || share.weight() > 1);
         let message = ask(&["MESSAGE_TEXT"], is_json && text == Text::Full);
         let digest_text = ask(&["DIGEST_TEXT"], text == Text::Normalised);
         let sql = ask(&SENT, text == Text::Full);
-        Asked { columns, details, digest, sql, has_charset: true, message, digest_text }
+        RequestedColumns { columns, details, digest, sql, has_charset: true, message, digest_text }
     }
 
     /// Requests SQL_TEXT instead of the sent text, for servers without that.
@@ -112,7 +112,7 @@ impl Asked {
 
 /// A statement that has ended.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Statement<'r> {
+pub(super) struct LoggedStatement<'r> {
     pub(super) thread_id: u64,
     pub(super) event_name: Cow<'r, str>,
     /// `None` if it was not timed.
@@ -149,16 +149,16 @@ pub(super) struct Statement<'r> {
     pub(super) ended_us: u64,
 }
 
-impl<'r> Statement<'r> {
+impl<'r> LoggedStatement<'r> {
     /// Parses a row with the requested columns.
-    pub(super) fn read(row: &'r Row, asked: &Asked) -> Statement<'r> {
+    pub(super) fn read(row: &'r Row, asked: &RequestedColumns) -> LoggedStatement<'r> {
         let text = |place: Option<usize>| place.and_then(|at| row.str(at));
         let detail = |which: usize| asked.details.map_or(0, |at| row.count(at + which));
         let program = row.bytes(9).map(|_| {
             let [schema, name] = [10, 11].map(|at| row.str(at).unwrap_or_default());
             format!("{schema}.{name}")
         });
-        Statement {
+        LoggedStatement {
             thread_id: row.count(4),
             event_name: row.str(EVENT_NAME).unwrap_or_default(),
             time_ps: row.number(6),

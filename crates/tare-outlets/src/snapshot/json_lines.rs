@@ -8,22 +8,22 @@ use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::{Column, Head, Header, Tail, Totals, Value};
+use super::{SnapshotColumn, SnapshotHeader, SnapshotTotals, TableHead, Tail, Value};
 
 /// A line, whose type follows from its keys.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Line {
+pub(crate) enum SnapshotLine {
     /// The first line.
-    Header { snapshot: Header },
+    Header { snapshot: SnapshotHeader },
     /// A row.
     Row { table: String, row: Map<String, Json> },
     /// The start of a table.
-    Head(Head),
+    Head(TableHead),
     /// The end of a table.
     Tail(Tail),
     /// The last line.
-    End { end: Totals },
+    End { end: SnapshotTotals },
 }
 
 /// A writer of lines, plain or compressed.
@@ -44,13 +44,13 @@ impl<W: Write> JsonLines<W> {
         }
     }
 
-    pub(crate) fn line(&mut self, line: &Line) -> io::Result<()> {
+    pub(crate) fn line(&mut self, line: &SnapshotLine) -> io::Result<()> {
         serde_json::to_writer(self.to(), line)?;
         self.to().write_all(b"\n")
     }
 
     /// Writes a row with its columns in order.
-    pub(crate) fn row(&mut self, table: &str, columns: &[Column], row: &[Value]) -> io::Result<()> {
+    pub(crate) fn row(&mut self, table: &str, columns: &[SnapshotColumn], row: &[Value]) -> io::Result<()> {
         let to = self.to();
         to.write_all(b"{\"table\":")?;
         serde_json::to_writer(&mut *to, table)?;

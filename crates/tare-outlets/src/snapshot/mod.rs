@@ -1,9 +1,9 @@
 //! Snapshots: all tables of a server's Performance Schema, read one after another, in a file or a folder of
 //! files.
 //!
-//! [`take`] reads a server and passes rows to a [`Sink`] as they come, so a snapshot needs memory for a few
-//! rows only. [`write()`] gives it a sink whose result appears under its name completely or not at all.
-//! [`Snapshot::read`] reads it back.
+//! [`take`] reads a server and passes rows to a [`SnapshotSink`] as they come, so a snapshot needs memory
+//! for a few rows only. [`write()`] gives it a sink whose result appears under its name completely or not at
+//! all. [`Snapshot::read`] reads it back.
 
 pub(crate) mod json_lines;
 mod parquet;
@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use tare_server::sql::{is_like, literal};
 
 pub(crate) use read::LONGEST_LINE;
-pub use read::{Snapshot, Table};
-pub use target::{Target, write};
+pub use read::{Snapshot, SnapshotTable};
+pub use target::{SnapshotTarget, write};
 pub use value::{Type, Value};
 
 use crate::source::{self, Address, Kind, Source};
@@ -126,7 +126,7 @@ pub enum Error {
 
 /// The head of a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct SnapshotHeader {
     /// Version of the format.
     pub format: u32,
     /// Version of tare that took it.
@@ -149,7 +149,7 @@ pub struct Header {
     pub history: bool,
 }
 
-impl Header {
+impl SnapshotHeader {
     /// Returns the header, or what to say if this version does not know the format.
     pub(crate) fn known(self) -> Result<Self, String> {
         if self.format > FORMAT {
@@ -161,7 +161,7 @@ impl Header {
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
+pub struct SnapshotColumn {
     /// Name of the column.
     pub name: String,
     /// Type of its values.
@@ -171,11 +171,11 @@ pub struct Column {
 
 /// The description of a table before its rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct TableHead {
     /// Name of the table.
     pub table: String,
     /// Columns of the table.
-    pub columns: Vec<Column>,
+    pub columns: Vec<SnapshotColumn>,
 }
 
 /// The description of a table after its rows.
@@ -196,7 +196,7 @@ pub struct Tail {
 
 /// Totals of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
+pub struct SnapshotTotals {
     /// Number of tables that were read.
     pub tables: u64,
     /// Number of all their rows.
@@ -206,12 +206,12 @@ pub struct Totals {
 }
 
 /// The destination of a snapshot.
-pub trait Sink {
+pub trait SnapshotSink {
     /// Starts a table.
     ///
     /// # Errors
     /// What cannot be written.
-    fn begin(&mut self, head: &Head) -> Result<(), Error>;
+    fn begin(&mut self, head: &TableHead) -> Result<(), Error>;
     /// Adds a row of it: a value for each column.
     ///
     /// # Errors
@@ -226,7 +226,7 @@ pub trait Sink {
     ///
     /// # Errors
     /// What cannot be written.
-    fn finish(&mut self, totals: &Totals) -> Result<(), Error>;
+    fn finish(&mut self, totals: &SnapshotTotals) -> Result<(), Error>;
 }
 
 /// An observer of a snapshot, which may also stop it. A function that returns whether to stop is one.
@@ -245,7 +245,7 @@ impl<F: Fn() -> bool> Watcher for F {
 
 /// What to read.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct TableChoice {
     /// Patterns of table names, in which % matches anything; empty: every table.
     pub tables: Vec<String>,
     /// Whether to keep statements as they were sent, and values from them and from rows.
@@ -256,7 +256,7 @@ pub struct Choice {
 ///
 /// # Errors
 /// When it does not answer.
-pub fn header(source: &mut Source, choice: &Choice) -> Result<Header, Error> {
+pub fn header(source: &mut Source, choice: &TableChoice) -> Result<SnapshotHeader, Error> {
     let now = SystemTime::now();
     let started = source.started()?;
     let version = match source.address() {
@@ -268,7 +268,7 @@ pub fn header(source: &mut Source, choice: &Choice) -> Result<Header, Error> {
         Kind::MariaDb => "mariadb",
         Kind::MySql => "mysql",
     };
-    Ok(Header {
+    Ok(SnapshotHeader {
         format: FORMAT,
         tare: env!("CARGO_PKG_VERSION").to_owned(),
         taken_at: format_rfc3339_millis(now).to_string(),
@@ -288,10 +288,10 @@ pub fn header(source: &mut Source, choice: &Choice) -> Result<Header, Error> {
 /// When the server stops answering, nothing could be read, or the sink fails.
 pub fn take(
     source: &mut Source,
-    choice: &Choice,
-    sink: &mut dyn Sink,
+    choice: &TableChoice,
+    sink: &mut dyn SnapshotSink,
     watcher: &dyn Watcher,
-) -> Result<Totals, Error> {
+) -> Result<SnapshotTotals, Error> {
     take_from(source, choice, None, sink, watcher)
 }
 
@@ -302,22 +302,22 @@ pub fn take(
 /// Those of [`take`].
 pub fn take_from(
     source: &mut Source,
-    choice: &Choice,
+    choice: &TableChoice,
     sessions_from: Option<&str>,
-    sink: &mut dyn Sink,
+    sink: &mut dyn SnapshotSink,
     watcher: &dyn Watcher,
-) -> Result<Totals, Error> {
+) -> Result<SnapshotTotals, Error> {
     let address = source.address().clone();
     if matches!(address, Address::Account(_)) {
         // Times are those of the endpoint.
         source.execute("SET time_zone = '+00:00'")?;
     }
-    let mut readings: Vec<Reading> = source.tables()?.into_iter().map(Reading::of_table).collect();
+    let mut readings: Vec<TableReading> = source.tables()?.into_iter().map(TableReading::of_table).collect();
     if matches!(address, Address::Account(_)) {
-        readings.extend(STATEMENTS.map(|(name, statement)| Reading::of_statement(name, statement)));
+        readings.extend(STATEMENTS.map(|(name, statement)| TableReading::of_statement(name, statement)));
     }
     let readings = chosen(readings, &choice.tables, &address)?;
-    let mut totals = Totals::default();
+    let mut totals = SnapshotTotals::default();
     let mut complaint = None;
     for (number, reading) in (1..).zip(&readings) {
         watcher.reading(&reading.name, number, readings.len());
@@ -346,12 +346,17 @@ pub fn take_from(
 }
 
 /// Returns the tables that a pattern matches; each pattern must match one.
-fn chosen(readings: Vec<Reading>, patterns: &[String], address: &Address) -> Result<Vec<Reading>, Error> {
+fn chosen(
+    readings: Vec<TableReading>,
+    patterns: &[String],
+    address: &Address,
+) -> Result<Vec<TableReading>, Error> {
     let unused = patterns.iter().find(|pattern| !readings.iter().any(|it| fits(pattern, &it.name)));
     if let Some(pattern) = unused {
         return Err(Error::NoTable { address: address.to_string(), pattern: pattern.clone() });
     }
-    let wanted = |it: &Reading| patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern, &it.name));
+    let wanted =
+        |it: &TableReading| patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern, &it.name));
     Ok(readings.into_iter().filter(wanted).collect())
 }
 
@@ -361,22 +366,22 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 /// A table, or a statement whose answer is treated as one.
-struct Reading {
+struct TableReading {
     name: String,
     statement: Option<&'static str>,
 }
 
-impl Reading {
+impl TableReading {
     fn of_table(name: String) -> Self {
-        Reading { name, statement: None }
+        TableReading { name, statement: None }
     }
 
     fn of_statement(name: &str, statement: &'static str) -> Self {
-        Reading { name: name.to_owned(), statement: Some(statement) }
+        TableReading { name: name.to_owned(), statement: Some(statement) }
     }
 
-    fn columns(&self, source: &mut Source) -> Result<Vec<Column>, source::Error> {
-        let column = |name: &str, kind| Column { name: name.to_owned(), kind };
+    fn columns(&self, source: &mut Source) -> Result<Vec<SnapshotColumn>, source::Error> {
+        let column = |name: &str, kind| SnapshotColumn { name: name.to_owned(), kind };
         match self.statement {
             Some(_) => Ok(["VARIABLE_NAME", "VARIABLE_VALUE"].map(|name| column(name, Type::Text)).into()),
             None => {
@@ -389,9 +394,9 @@ impl Reading {
     fn run(
         &self,
         source: &mut Source,
-        choice: &Choice,
+        choice: &TableChoice,
         filter: &str,
-        sink: &mut dyn Sink,
+        sink: &mut dyn SnapshotSink,
         watcher: &dyn Watcher,
     ) -> Result<Tail, Error> {
         let (at, begin) = (SystemTime::now(), Instant::now());
@@ -410,12 +415,12 @@ impl Reading {
     fn hand_over(
         &self,
         source: &mut Source,
-        choice: &Choice,
+        choice: &TableChoice,
         filter: &str,
-        (sink, watcher): (&mut dyn Sink, &dyn Watcher),
+        (sink, watcher): (&mut dyn SnapshotSink, &dyn Watcher),
         rows: &mut u64,
     ) -> Result<(), Error> {
-        let head = Head { table: self.name.clone(), columns: self.columns(source)? };
+        let head = TableHead { table: self.name.clone(), columns: self.columns(source)? };
         let names: Vec<&str> = head.columns.iter().map(|column| column.name.as_str()).collect();
         if names.is_empty() {
             // The server's answer for a table on which the account has no right.

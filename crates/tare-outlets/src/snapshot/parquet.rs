@@ -18,22 +18,22 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::record::Field;
 use parquet::schema::types::Type as Schema;
 
-use super::{Column, Head, Header, Tail, Type, Value};
+use super::{SnapshotColumn, SnapshotHeader, TableHead, Tail, Type, Value};
 
 /// Limits at which buffered rows are written, in rows and bytes.
 const ROWS_OF_A_GROUP: usize = 65_536;
 const BYTES_OF_A_GROUP: usize = 8 << 20;
 
 /// A table that is being written.
-pub(super) struct Writer<W: Write + Send> {
+pub(super) struct ParquetWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     columns: Vec<Gathered>,
     rows: usize,
     bytes: usize,
 }
 
-impl<W: Write + Send> Writer<W> {
-    pub(super) fn new(to: W, head: &Head, header: &Header) -> io::Result<Self> {
+impl<W: Write + Send> ParquetWriter<W> {
+    pub(super) fn new(to: W, head: &TableHead, header: &SnapshotHeader) -> io::Result<Self> {
         let about = serde_json::to_string(header)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
@@ -42,7 +42,7 @@ impl<W: Write + Send> Writer<W> {
         let schema = schema(head).map_err(failed)?;
         let file = SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties)).map_err(failed)?;
         let columns = head.columns.iter().map(|column| Gathered::new(column.kind)).collect();
-        Ok(Writer { file, columns, rows: 0, bytes: 0 })
+        Ok(ParquetWriter { file, columns, rows: 0, bytes: 0 })
     }
 
     pub(super) fn row(&mut self, row: &[Value]) -> io::Result<()> {
@@ -86,8 +86,8 @@ fn failed(error: ParquetError) -> io::Error {
     }
 }
 
-fn schema(head: &Head) -> Result<Schema, ParquetError> {
-    let field = |column: &Column| {
+fn schema(head: &TableHead) -> Result<Schema, ParquetError> {
+    let field = |column: &SnapshotColumn| {
         let (physical, logical) = match column.kind {
             Type::Unsigned => (Physical::INT64, Some(LogicalType::integer(64, false))),
             Type::Signed => (Physical::INT64, Some(LogicalType::integer(64, true))),
@@ -107,11 +107,11 @@ fn schema(head: &Head) -> Result<Schema, ParquetError> {
 
 /// Buffered values of a column, and whether each row has one.
 struct Gathered {
-    values: Values,
+    values: ColumnValues,
     levels: Vec<i16>,
 }
 
-enum Values {
+enum ColumnValues {
     Whole(Vec<i64>),
     Real(Vec<f64>),
     Bytes(Vec<ByteArray>),
@@ -120,9 +120,9 @@ enum Values {
 impl Gathered {
     fn new(kind: Type) -> Self {
         let values = match kind {
-            Type::Unsigned | Type::Signed => Values::Whole(vec![]),
-            Type::Real => Values::Real(vec![]),
-            Type::Text | Type::Binary => Values::Bytes(vec![]),
+            Type::Unsigned | Type::Signed => ColumnValues::Whole(vec![]),
+            Type::Real => ColumnValues::Real(vec![]),
+            Type::Text | Type::Binary => ColumnValues::Bytes(vec![]),
         };
         Gathered { values, levels: vec![] }
     }
@@ -132,13 +132,15 @@ impl Gathered {
         let fixed = size_of::<u64>();
         let took = match (&mut self.values, value) {
             // Parquet stores unsigned numbers in the bits of signed ones.
-            (Values::Whole(values), Value::Unsigned(number)) => push(values, number.cast_signed(), fixed),
-            (Values::Whole(values), Value::Signed(number)) => push(values, *number, fixed),
-            (Values::Real(values), Value::Real(number)) => push(values, *number, fixed),
-            (Values::Bytes(values), Value::Text(text)) => {
+            (ColumnValues::Whole(values), Value::Unsigned(number)) => {
+                push(values, number.cast_signed(), fixed)
+            }
+            (ColumnValues::Whole(values), Value::Signed(number)) => push(values, *number, fixed),
+            (ColumnValues::Real(values), Value::Real(number)) => push(values, *number, fixed),
+            (ColumnValues::Bytes(values), Value::Text(text)) => {
                 push(values, text.as_bytes().to_vec().into(), text.len() + 64)
             }
-            (Values::Bytes(values), Value::Binary(bytes)) => {
+            (ColumnValues::Bytes(values), Value::Binary(bytes)) => {
                 push(values, bytes.clone().into(), bytes.len() + 64)
             }
             _ => 0,
@@ -150,15 +152,15 @@ impl Gathered {
     fn write(&mut self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let levels = Some(self.levels.as_slice());
         match &mut self.values {
-            Values::Whole(values) => {
+            ColumnValues::Whole(values) => {
                 writer.typed::<Int64Type>().write_batch(values, levels, None)?;
                 values.clear();
             }
-            Values::Real(values) => {
+            ColumnValues::Real(values) => {
                 writer.typed::<DoubleType>().write_batch(values, levels, None)?;
                 values.clear();
             }
-            Values::Bytes(values) => {
+            ColumnValues::Bytes(values) => {
                 writer.typed::<ByteArrayType>().write_batch(values, levels, None)?;
                 values.clear();
             }
@@ -176,7 +178,7 @@ fn push<T>(values: &mut Vec<T>, value: T, took: usize) -> usize {
 /// Passes the rows of a file to `visit` in order, with a value for each column of `head`.
 pub(super) fn read(
     path: &Path,
-    head: &Head,
+    head: &TableHead,
     mut visit: impl FnMut(Vec<Value>) -> Result<(), String>,
 ) -> Result<(), String> {
     let file = File::open(path).map_err(|error| error.to_string())?;

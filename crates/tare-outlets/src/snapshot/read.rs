@@ -9,9 +9,9 @@ use std::time::SystemTime;
 use flate2::read::MultiGzDecoder;
 use humantime::parse_rfc3339;
 
-use super::json_lines::Line;
+use super::json_lines::SnapshotLine;
 use super::target::{INDEX, file_name};
-use super::{Error, Head, Header, Tail, Value, parquet};
+use super::{Error, SnapshotHeader, TableHead, Tail, Value, parquet};
 
 /// The first bytes of a compressed file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -20,16 +20,16 @@ pub(crate) const LONGEST_LINE: u64 = 64 << 20;
 
 /// A table of a snapshot.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct SnapshotTable {
     /// Name and columns.
-    pub head: Head,
+    pub head: TableHead,
     /// Time of reading, and the error if it is incomplete.
     pub tail: Tail,
     /// Selected rows.
     pub rows: Vec<Vec<Value>>,
 }
 
-impl Table {
+impl SnapshotTable {
     /// Returns the position of a column, ignoring case.
     #[must_use]
     pub fn place(&self, column: &str) -> Option<usize> {
@@ -47,9 +47,9 @@ impl Table {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Head of the snapshot.
-    pub header: Header,
+    pub header: SnapshotHeader,
     /// Tables by name.
-    pub tables: BTreeMap<String, Table>,
+    pub tables: BTreeMap<String, SnapshotTable>,
 }
 
 impl Snapshot {
@@ -58,7 +58,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::Read`], with the line or the file that is wrong.
-    pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Result<Self, Error> {
+    pub fn read(path: &Path, wanted: &dyn Fn(&TableHead, Option<&[Value]>) -> bool) -> Result<Self, Error> {
         let folder = path.is_dir().then(|| path.to_owned());
         let file = folder.as_ref().map_or_else(|| path.to_owned(), |folder| folder.join(INDEX));
         let failed = |why: String| Error::Read { path: file.clone(), why };
@@ -66,8 +66,14 @@ impl Snapshot {
         let compressed = input.fill_buf().is_ok_and(|begin| begin.starts_with(&GZIP));
         let input: Box<dyn BufRead> =
             if compressed { Box::new(BufReader::new(MultiGzDecoder::new(input))) } else { Box::new(input) };
-        let mut reading =
-            Reading { folder, wanted, header: None, tables: BTreeMap::new(), open: None, whole: false };
+        let mut reading = SnapshotReader {
+            folder,
+            wanted,
+            header: None,
+            tables: BTreeMap::new(),
+            open: None,
+            whole: false,
+        };
         reading.lines(input).map_err(failed)?;
         if !reading.whole {
             return Err(failed("it ends too early: it was cut off".into()));
@@ -78,7 +84,7 @@ impl Snapshot {
 
     /// Returns a table, if it exists and could be read.
     #[must_use]
-    pub fn table(&self, name: &str) -> Option<&Table> {
+    pub fn table(&self, name: &str) -> Option<&SnapshotTable> {
         self.tables.get(name).filter(|table| table.tail.error.is_none())
     }
 
@@ -90,18 +96,18 @@ impl Snapshot {
 }
 
 /// The state of reading.
-struct Reading<'a> {
+struct SnapshotReader<'a> {
     /// Folder with the rows, if they are not between the lines.
     folder: Option<PathBuf>,
-    wanted: &'a dyn Fn(&Head, Option<&[Value]>) -> bool,
-    header: Option<Header>,
-    tables: BTreeMap<String, Table>,
+    wanted: &'a dyn Fn(&TableHead, Option<&[Value]>) -> bool,
+    header: Option<SnapshotHeader>,
+    tables: BTreeMap<String, SnapshotTable>,
     /// The table in progress, with its rows, and whether they are wanted.
-    open: Option<(Head, Vec<Vec<Value>>, bool)>,
+    open: Option<(TableHead, Vec<Vec<Value>>, bool)>,
     whole: bool,
 }
 
-impl Reading<'_> {
+impl SnapshotReader<'_> {
     fn lines(&mut self, mut input: Box<dyn BufRead>) -> Result<(), String> {
         let (mut line, mut number) = (vec![], 0);
         loop {
@@ -121,17 +127,17 @@ impl Reading<'_> {
             None => "this is no snapshot; `tare snapshot` and `tare ash` make them".to_owned(),
         })?;
         match line {
-            Line::Header { snapshot } => {
+            SnapshotLine::Header { snapshot } => {
                 self.header = Some(snapshot.known()?);
                 Ok(())
             }
             _ if self.header.is_none() => Err("a snapshot begins with its header".into()),
-            Line::Head(head) => {
+            SnapshotLine::Head(head) => {
                 let wanted = (self.wanted)(&head, None);
                 self.open = Some((head, vec![], wanted));
                 Ok(())
             }
-            Line::Row { table, mut row } => {
+            SnapshotLine::Row { table, mut row } => {
                 let Some((head, rows, wanted)) = self.open.as_mut().filter(|(head, ..)| head.table == table)
                 else {
                     return Err(format!("a row of {table}, which has not begun"));
@@ -139,7 +145,7 @@ impl Reading<'_> {
                 if !*wanted {
                     return Ok(());
                 }
-                let value = |column: &super::Column| {
+                let value = |column: &super::SnapshotColumn| {
                     let value = row.remove(&column.name).unwrap_or_default();
                     column
                         .kind
@@ -152,8 +158,8 @@ impl Reading<'_> {
                 }
                 Ok(())
             }
-            Line::Tail(tail) => self.close(tail),
-            Line::End { .. } => {
+            SnapshotLine::Tail(tail) => self.close(tail),
+            SnapshotLine::End { .. } => {
                 self.whole = true;
                 Ok(())
             }
@@ -164,8 +170,8 @@ impl Reading<'_> {
         let open = self.open.take().filter(|(head, ..)| head.table == tail.table);
         let Some((head, mut rows, wanted)) = open else {
             // Not even its columns could be read.
-            let head = Head { table: tail.table.clone(), columns: vec![] };
-            self.tables.insert(tail.table.clone(), Table { head, tail, rows: vec![] });
+            let head = TableHead { table: tail.table.clone(), columns: vec![] };
+            self.tables.insert(tail.table.clone(), SnapshotTable { head, tail, rows: vec![] });
             return Ok(());
         };
         if let Some(folder) = self.folder.as_ref().filter(|_| wanted) {
@@ -178,7 +184,7 @@ impl Reading<'_> {
             })
             .map_err(|why| format!("{name}: {why}"))?;
         }
-        self.tables.insert(tail.table.clone(), Table { head, tail, rows });
+        self.tables.insert(tail.table.clone(), SnapshotTable { head, tail, rows });
         Ok(())
     }
 }

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
 
-use super::json_lines::{JsonLines, Line};
-use super::{Column, Error, Head, Header, Sink, Tail, Totals, Value, parquet};
+use super::json_lines::{JsonLines, SnapshotLine};
+use super::{
+    Error, SnapshotColumn, SnapshotHeader, SnapshotSink, SnapshotTotals, TableHead, Tail, Value, parquet,
+};
 
 /// The index of a folder: a snapshot as JSON Lines, without the rows.
 pub(super) const INDEX: &str = "snapshot.jsonl";
@@ -20,7 +22,7 @@ const PRIVATE: u32 = 0o700;
 
 /// The destination of a snapshot, which implies the format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum SnapshotTarget {
     /// Standard output, as JSON Lines.
     Output,
     /// A file of JSON Lines.
@@ -34,7 +36,7 @@ pub enum Target {
     Folder(PathBuf),
 }
 
-impl Target {
+impl SnapshotTarget {
     /// Returns the target for a name: `-`, NAME.jsonl, NAME.jsonl.gz, NAME.parquet.
     ///
     /// # Errors
@@ -42,10 +44,12 @@ impl Target {
     pub fn named(path: &Path) -> Result<Self, Error> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match name {
-            "-" => Ok(Target::Output),
-            _ if name.ends_with(".jsonl") => Ok(Target::File { path: path.into(), compress: false }),
-            _ if name.ends_with(".jsonl.gz") => Ok(Target::File { path: path.into(), compress: true }),
-            _ if name.ends_with(".parquet") => Ok(Target::Folder(path.into())),
+            "-" => Ok(SnapshotTarget::Output),
+            _ if name.ends_with(".jsonl") => Ok(SnapshotTarget::File { path: path.into(), compress: false }),
+            _ if name.ends_with(".jsonl.gz") => {
+                Ok(SnapshotTarget::File { path: path.into(), compress: true })
+            }
+            _ if name.ends_with(".parquet") => Ok(SnapshotTarget::Folder(path.into())),
             _ => Err(Error::Name { path: path.into() }),
         }
     }
@@ -55,11 +59,13 @@ impl Target {
     /// # Errors
     /// [`Error::Exists`], and [`Error::Foreign`] for a folder with other content.
     pub fn check(&self, force: bool) -> Result<(), Error> {
-        let (Target::File { path, .. } | Target::Folder(path)) = self else { return Ok(()) };
+        let (SnapshotTarget::File { path, .. } | SnapshotTarget::Folder(path)) = self else { return Ok(()) };
         match path.symlink_metadata() {
             Err(_) => Ok(()),
             Ok(_) if !force => Err(Error::Exists { path: path.clone() }),
-            Ok(there) if there.is_dir() && !(matches!(self, Target::Folder(_)) && is_snapshot(path)) => {
+            Ok(there)
+                if there.is_dir() && !(matches!(self, SnapshotTarget::Folder(_)) && is_snapshot(path)) =>
+            {
                 Err(Error::Foreign { path: path.clone() })
             }
             Ok(_) => Ok(()),
@@ -79,27 +85,27 @@ fn is_snapshot(folder: &Path) -> bool {
 /// # Errors
 /// Those of `fill`, and what cannot be written.
 pub fn write(
-    target: &Target,
-    header: &Header,
+    target: &SnapshotTarget,
+    header: &SnapshotHeader,
     force: bool,
-    fill: impl FnOnce(&mut dyn Sink) -> Result<Totals, Error>,
-) -> Result<Totals, Error> {
+    fill: impl FnOnce(&mut dyn SnapshotSink) -> Result<SnapshotTotals, Error>,
+) -> Result<SnapshotTotals, Error> {
     target.check(force)?;
     match target {
-        Target::Output => {
+        SnapshotTarget::Output => {
             let out = BufWriter::new(io::stdout().lock());
-            fill(&mut Stream::new("standard output".into(), out, false, header)?)
+            fill(&mut JsonStream::new("standard output".into(), out, false, header)?)
         }
-        Target::File { path, compress } => {
+        SnapshotTarget::File { path, compress } => {
             let failed = |error| Error::Write { path: path.clone(), error };
             let beside =
                 tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(parent(path)).map_err(failed)?;
             let out = BufWriter::new(beside.as_file().try_clone().map_err(failed)?);
-            let totals = fill(&mut Stream::new(path.clone(), out, *compress, header)?)?;
+            let totals = fill(&mut JsonStream::new(path.clone(), out, *compress, header)?)?;
             beside.as_file().sync_all().map_err(failed)?;
             rename_file(beside, path, force).map(|()| totals)
         }
-        Target::Folder(path) => {
+        SnapshotTarget::Folder(path) => {
             let failed = |error| Error::Write { path: path.clone(), error };
             let beside = tempfile::Builder::new()
                 .prefix(UNFINISHED)
@@ -144,43 +150,43 @@ fn rename_folder(folder: TempDir, path: &Path) -> io::Result<()> {
 }
 
 /// A stream of JSON Lines.
-struct Stream<W: Write> {
+struct JsonStream<W: Write> {
     path: PathBuf,
     lines: JsonLines<W>,
-    head: Head,
+    head: TableHead,
 }
 
-impl<W: Write> Stream<W> {
-    fn new(path: PathBuf, to: W, compress: bool, header: &Header) -> Result<Self, Error> {
-        let head = Head { table: String::new(), columns: vec![] };
-        let mut file = Stream { path, lines: JsonLines::new(to, compress), head };
-        file.line(&Line::Header { snapshot: header.clone() })?;
+impl<W: Write> JsonStream<W> {
+    fn new(path: PathBuf, to: W, compress: bool, header: &SnapshotHeader) -> Result<Self, Error> {
+        let head = TableHead { table: String::new(), columns: vec![] };
+        let mut file = JsonStream { path, lines: JsonLines::new(to, compress), head };
+        file.line(&SnapshotLine::Header { snapshot: header.clone() })?;
         Ok(file)
     }
 
-    fn line(&mut self, line: &Line) -> Result<(), Error> {
+    fn line(&mut self, line: &SnapshotLine) -> Result<(), Error> {
         self.lines.line(line).map_err(|error| Error::Write { path: self.path.clone(), error })
     }
 }
 
-impl<W: Write> Sink for Stream<W> {
-    fn begin(&mut self, head: &Head) -> Result<(), Error> {
+impl<W: Write> SnapshotSink for JsonStream<W> {
+    fn begin(&mut self, head: &TableHead) -> Result<(), Error> {
         self.head = head.clone();
-        self.line(&Line::Head(head.clone()))
+        self.line(&SnapshotLine::Head(head.clone()))
     }
 
     fn row(&mut self, row: &[Value]) -> Result<(), Error> {
-        let columns: &[Column] = &self.head.columns;
+        let columns: &[SnapshotColumn] = &self.head.columns;
         let written = self.lines.row(&self.head.table, columns, row);
         written.map_err(|error| Error::Write { path: self.path.clone(), error })
     }
 
     fn end(&mut self, tail: &Tail) -> Result<(), Error> {
-        self.line(&Line::Tail(tail.clone()))
+        self.line(&SnapshotLine::Tail(tail.clone()))
     }
 
-    fn finish(&mut self, totals: &Totals) -> Result<(), Error> {
-        self.line(&Line::End { end: totals.clone() })?;
+    fn finish(&mut self, totals: &SnapshotTotals) -> Result<(), Error> {
+        self.line(&SnapshotLine::End { end: totals.clone() })?;
         self.lines.finish().map_err(|error| Error::Write { path: self.path.clone(), error })
     }
 }
@@ -190,21 +196,21 @@ struct Folder<'a> {
     folder: &'a Path,
     /// Final path, for errors.
     named: &'a Path,
-    header: &'a Header,
+    header: &'a SnapshotHeader,
     index: JsonLines<File>,
-    table: Option<parquet::Writer<BufWriter<File>>>,
+    table: Option<parquet::ParquetWriter<BufWriter<File>>>,
 }
 
 impl<'a> Folder<'a> {
-    fn new(folder: &'a Path, named: &'a Path, header: &'a Header) -> Result<Self, Error> {
+    fn new(folder: &'a Path, named: &'a Path, header: &'a SnapshotHeader) -> Result<Self, Error> {
         let failed = |error| Error::Write { path: named.join(INDEX), error };
         let index = JsonLines::new(File::create(folder.join(INDEX)).map_err(failed)?, false);
         let mut folder = Folder { folder, named, header, index, table: None };
-        folder.line(&Line::Header { snapshot: header.clone() })?;
+        folder.line(&SnapshotLine::Header { snapshot: header.clone() })?;
         Ok(folder)
     }
 
-    fn line(&mut self, line: &Line) -> Result<(), Error> {
+    fn line(&mut self, line: &SnapshotLine) -> Result<(), Error> {
         self.index.line(line).map_err(|error| self.failed(INDEX, error))
     }
 
@@ -223,14 +229,14 @@ pub(super) fn file_name(table: &str) -> io::Result<String> {
         .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, format!("no name for a table: {table:?}")))
 }
 
-impl Sink for Folder<'_> {
-    fn begin(&mut self, head: &Head) -> Result<(), Error> {
+impl SnapshotSink for Folder<'_> {
+    fn begin(&mut self, head: &TableHead) -> Result<(), Error> {
         let begun = file_name(&head.table).and_then(|name| {
             let file = BufWriter::new(File::create_new(self.folder.join(name))?);
-            parquet::Writer::new(file, head, self.header)
+            parquet::ParquetWriter::new(file, head, self.header)
         });
         self.table = Some(begun.map_err(|error| self.failed(&head.table, error))?);
-        self.line(&Line::Head(head.clone()))
+        self.line(&SnapshotLine::Head(head.clone()))
     }
 
     fn row(&mut self, row: &[Value]) -> Result<(), Error> {
@@ -243,11 +249,11 @@ impl Sink for Folder<'_> {
             let written = table.finish(tail).and_then(|file| file.into_inner()?.sync_all());
             written.map_err(|error| self.failed(&tail.table, error))?;
         }
-        self.line(&Line::Tail(tail.clone()))
+        self.line(&SnapshotLine::Tail(tail.clone()))
     }
 
-    fn finish(&mut self, totals: &Totals) -> Result<(), Error> {
-        self.line(&Line::End { end: totals.clone() })?;
+    fn finish(&mut self, totals: &SnapshotTotals) -> Result<(), Error> {
+        self.line(&SnapshotLine::End { end: totals.clone() })?;
         let synced = match &mut self.index {
             JsonLines::Plain(file) => file.sync_all(),
             JsonLines::Gzip(_) => Ok(()),

@@ -8,7 +8,7 @@ use mysql::{Params, Statement, Value};
 use super::{Error, Row, Source, explain};
 
 /// A prepared statement of one connection.
-pub struct Prepared {
+pub struct PreparedQuery {
     statement: Statement,
     text: String,
 }
@@ -19,10 +19,10 @@ impl Source {
     /// # Errors
     ///
     /// Those of [`Source::visit`].
-    pub fn prepare(&mut self, text: &str) -> Result<Prepared, Error> {
+    pub fn prepare(&mut self, text: &str) -> Result<PreparedQuery, Error> {
         let prepared = self.connection.prep(text);
         let statement = prepared.map_err(|error| explain(&self.address, text, error))?;
-        Ok(Prepared { statement, text: text.to_owned() })
+        Ok(PreparedQuery { statement, text: text.to_owned() })
     }
 
     /// Runs a prepared statement and returns its rows, with numbers as text. It has no columns with times.
@@ -30,7 +30,7 @@ impl Source {
     /// # Errors
     ///
     /// Those of [`Source::visit`].
-    pub fn run(&mut self, prepared: &Prepared) -> Result<Vec<Row>, Error> {
+    pub fn run(&mut self, prepared: &PreparedQuery) -> Result<Vec<Row>, Error> {
         let rows = self.connection.exec_map(&prepared.statement, Params::Empty, |row: mysql::Row| {
             let texts: Vec<Option<Cow<'_, [u8]>>> = (0..row.len()).map(|at| text(row.as_ref(at)?)).collect();
             Row::pack(texts.len(), |at| texts[at].as_deref())

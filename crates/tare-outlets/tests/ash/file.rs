@@ -9,9 +9,9 @@ use mysql::prelude::Queryable;
 use tare_outlets::ash::file::HistoryReader;
 use tare_outlets::ash::{Destination, Rotation};
 use tare_outlets::sessions;
-use tare_testkit::active_load::{Load, Until};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::active_load::{ActiveSessions, Until};
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use super::{Hand, account, await_samples, options, record, rows};
 
@@ -19,14 +19,14 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const SLEEPS: Until = Until::State("User sleep");
 
 fn server() -> Server {
-    Server::start(Settings::new(Provider::BuiltIn)).expect("a server")
+    Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server")
 }
 
 #[test]
 fn a_file_rotates_and_is_read_as_one() {
     let _turn = tare_testkit::shared_turn();
     let server = server();
-    let mut load = Load::new(&server);
+    let mut load = ActiveSessions::new(&server);
     load.busy(&[], "SELECT SLEEP(600)", &SLEEPS, "SLEEP");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ash.jsonl");
@@ -73,7 +73,7 @@ fn it_waits_for_a_server_that_is_restarted_and_goes_on() {
                     "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID()",
                 )
                 .expect("connections");
-            let mut load = Load::new(&first);
+            let mut load = ActiveSessions::new(&first);
             load.busy(&[], "SELECT SLEEP(600)", &SLEEPS, "SLEEP");
             await_samples(&file, 5);
             // A connection that is killed is made again.
@@ -88,7 +88,7 @@ fn it_waits_for_a_server_that_is_restarted_and_goes_on() {
         fs::remove_file(&socket).expect("removed");
         let second = second.get_or_init(server);
         symlink(second.socket(), &socket).expect("a link");
-        let mut load = Load::new(second);
+        let mut load = ActiveSessions::new(second);
         load.busy(&[], "SELECT SLEEP(600)", &SLEEPS, "SLEEP");
         let before = super::samples(&file);
         await_samples(&file, before + 5);
@@ -106,7 +106,7 @@ fn it_waits_for_a_server_that_is_restarted_and_goes_on() {
 fn a_file_that_was_cut_is_read_and_gone_on_with() {
     let _turn = tare_testkit::shared_turn();
     let server = server();
-    let mut load = Load::new(&server);
+    let mut load = ActiveSessions::new(&server);
     load.busy(&[], "SELECT SLEEP(600)", &SLEEPS, "SLEEP");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ash.jsonl");

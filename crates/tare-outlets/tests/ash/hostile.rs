@@ -10,22 +10,22 @@ use tare_outlets::Address;
 use tare_outlets::ash::columns::DIGESTS;
 use tare_outlets::ash::{AshError, Destination, Rotation, run};
 use tare_outlets::snapshot::Value;
-use tare_testkit::active_load::{Load, Until};
+use tare_testkit::active_load::{ActiveSessions, Until};
 use tare_testkit::eventually;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use super::{Hand, account, await_samples, options, record, samples, whole};
 
 const INTERVAL: Duration = Duration::from_millis(20);
 
 fn server() -> Server {
-    Server::start(Settings::new(Provider::BuiltIn)).expect("a server")
+    Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server")
 }
 
 /// A load of one session that sleeps.
-fn sleeper(server: &Server) -> Load<'_> {
-    let mut load = Load::new(server);
+fn sleeper(server: &Server) -> ActiveSessions<'_> {
+    let mut load = ActiveSessions::new(server);
     load.busy(&[], "SELECT SLEEP(600)", &Until::State("User sleep"), "SLEEP");
     load
 }
@@ -121,7 +121,7 @@ fn what_does_not_fit_is_counted_in_samples() {
 #[test]
 fn a_server_that_ends_idle_connections_keeps_this_one() {
     let _turn = tare_testkit::shared_turn();
-    let settings = Settings::new(Provider::BuiltIn).option("--wait-timeout=1");
+    let settings = StartSettings::new(TestProvider::BuiltIn).option("--wait-timeout=1");
     let server = Server::start(settings).expect("a server");
     let mut admin = server.client().expect("a client");
     let own = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID() \
@@ -175,7 +175,7 @@ fn an_account_that_is_dropped_ends_it() {
 #[test]
 fn a_history_that_is_switched_off_is_said_and_goes_on() {
     let _turn = tare_testkit::shared_turn();
-    let settings = Settings::new(Provider::tare()).tare_option("ash-interval", "20ms");
+    let settings = StartSettings::new(TestProvider::tare()).tare_option("ash-interval", "20ms");
     let server = Server::start(settings).expect("a server");
     let mut admin = server.client().expect("a client");
     let mut set = |interval: &str| {

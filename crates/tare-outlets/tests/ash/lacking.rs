@@ -5,9 +5,9 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
 use tare_outlets::ash::{AshError, Destination, Rotation};
-use tare_testkit::active_load::{Load, Until};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::active_load::{ActiveSessions, Until};
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use super::{Hand, account, await_samples, options, record, rows};
 
@@ -23,7 +23,7 @@ fn refused(address: Address) -> (AshError, bool) {
 #[test]
 fn a_server_without_a_performance_schema_is_refused_with_what_to_do() {
     let _turn = tare_testkit::shared_turn();
-    let server = Server::start(Settings::new(Provider::Off)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::Off)).expect("a server");
     let (error, has_file) = refused(account("root", &server.socket()));
     assert!(matches!(error, AshError::Off(_)), "{error}");
     assert!(error.to_string().contains("performance_schema = ON"), "{error}");
@@ -33,8 +33,8 @@ fn a_server_without_a_performance_schema_is_refused_with_what_to_do() {
 #[test]
 fn an_account_without_rights_is_told_which_it_needs() {
     let _turn = tare_testkit::shared_turn();
-    for provider in [Provider::BuiltIn, Provider::tare()] {
-        let server = Server::start(Settings::new(provider)).expect("a server");
+    for provider in [TestProvider::BuiltIn, TestProvider::tare()] {
+        let server = Server::start(StartSettings::new(provider)).expect("a server");
         let mut admin = server.client().expect("a client");
         admin.query_drop("CREATE USER visitor@localhost").expect("an account");
         let (error, has_file) = refused(account("visitor", &server.socket()));
@@ -42,7 +42,7 @@ fn an_account_without_rights_is_told_which_it_needs() {
         assert!(!has_file, "nothing is begun");
         // With it, only InnoDB's row locks are unknown, which is said; over tare's history all is known.
         admin.query_drop("GRANT SELECT ON performance_schema.* TO visitor@localhost").expect("granted");
-        let mut load = Load::new(&server);
+        let mut load = ActiveSessions::new(&server);
         load.busy(&[], "SELECT SLEEP(600)", &Until::State("User sleep"), "SLEEP");
         load.row_locks(1);
         let folder = tempfile::tempdir().expect("a folder");
@@ -58,7 +58,7 @@ fn an_account_without_rights_is_told_which_it_needs() {
 #[test]
 fn what_a_server_does_not_collect_is_said_once_and_left_out() {
     let _turn = tare_testkit::shared_turn();
-    let server = Server::start(Settings::new(Provider::BuiltIn)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server");
     let mut admin = server.client().expect("a client");
     for sql in [
         "UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME LIKE 'events_%_current'",
@@ -66,7 +66,7 @@ fn what_a_server_does_not_collect_is_said_once_and_left_out() {
     ] {
         admin.query_drop(sql).expect("switched off");
     }
-    let mut load = Load::new(&server);
+    let mut load = ActiveSessions::new(&server);
     load.row_locks(1);
     let waiter = *load.truth.keys().next().expect("one waits");
     let sleeper = load.busy(&[], "SELECT SLEEP(600)", &Until::State("User sleep"), "SLEEP");
@@ -108,7 +108,7 @@ fn what_a_server_does_not_collect_is_said_once_and_left_out() {
 #[test]
 fn what_is_no_regular_file_is_not_rotated() {
     let _turn = tare_testkit::shared_turn();
-    let server = Server::start(Settings::new(Provider::BuiltIn)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server");
     let mut options =
         options(account("root", &server.socket()), "/dev/null".as_ref(), Duration::from_secs(1));
     options.destination =

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
-use tare_testkit::active_load::{Clients, Doing, Load};
+use tare_testkit::active_load::{ActiveSessions, Clients, SessionActivity};
 use tare_testkit::mysql_server::{Mysql, SERIES};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use super::{Hand, Row, account, await_samples, options, record, rows, whole};
 
@@ -18,17 +18,18 @@ const SAMPLES: usize = 60;
 const INTERVAL: Duration = Duration::from_millis(50);
 const PATIENT: [&str; 2] = ["--innodb-lock-wait-timeout=600", "--lock-wait-timeout=600"];
 
-fn mariadb(provider: Provider) -> Server {
-    let settings = PATIENT.iter().fold(Settings::new(provider), |settings, option| settings.option(*option));
+fn mariadb(provider: TestProvider) -> Server {
+    let settings =
+        PATIENT.iter().fold(StartSettings::new(provider), |settings, option| settings.option(*option));
     Server::start(settings.tare_option("ash-interval", "20ms")).expect("a server")
 }
 
 /// Records every kind of doing at once, and returns the rows of the load's sessions and of others.
-fn recorded(server: &dyn Clients, address: Address) -> (BTreeMap<u32, Doing>, Vec<Row>, String) {
+fn recorded(server: &dyn Clients, address: Address) -> (BTreeMap<u32, SessionActivity>, Vec<Row>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ash.jsonl");
     let hand = Hand::default();
-    let load = Load::all(server);
+    let load = ActiveSessions::all(server);
     let (totals, ()) = record(&options(address, &file, INTERVAL), &hand, || await_samples(&file, SAMPLES));
     let (totals, rows) = (totals.expect("it records"), rows(&file));
     assert_eq!((totals.rows, totals.unwritten), (rows.len() as u64, 0));
@@ -44,7 +45,7 @@ fn assert_share(rows: u64, all: u64, share: f64, what: &str) {
 }
 
 /// Holds rows against the truth; returns the number of rows of each class.
-fn judge(truth: &BTreeMap<u32, Doing>, rows: &[Row], what: &str) -> BTreeMap<String, u64> {
+fn judge(truth: &BTreeMap<u32, SessionActivity>, rows: &[Row], what: &str) -> BTreeMap<String, u64> {
     let mut counted: BTreeMap<String, u64> = BTreeMap::new();
     let (mut all, mut otherwise) = (0, vec![]);
     for row in rows {
@@ -90,7 +91,7 @@ fn judge(truth: &BTreeMap<u32, Doing>, rows: &[Row], what: &str) -> BTreeMap<Str
 }
 
 /// No row is about a session that is idle or samples.
-fn assert_no_others(truth: &BTreeMap<u32, Doing>, rows: &[Row], what: &str) {
+fn assert_no_others(truth: &BTreeMap<u32, SessionActivity>, rows: &[Row], what: &str) {
     let others: Vec<&Row> =
         rows.iter().filter(|row| row.connection().is_some_and(|id| !truth.contains_key(&id))).collect();
     // The load's own questions have ended before.
@@ -100,13 +101,13 @@ fn assert_no_others(truth: &BTreeMap<u32, Doing>, rows: &[Row], what: &str) {
 #[test]
 fn mariadbs_own_performance_schema_gives_the_shares_of_tares_history() {
     let _turn = tare_testkit::turn();
-    let builtin = mariadb(Provider::BuiltIn);
+    let builtin = mariadb(TestProvider::BuiltIn);
     let (truth, outside, told) = recorded(&builtin, account("root", &builtin.socket()));
     let outside_counts = judge(&truth, &outside, "from outside");
     assert_no_others(&truth, &outside, "from outside");
     assert!(told.contains("sampling took the server"), "{told}");
     drop(builtin);
-    let with_tare = mariadb(Provider::tare());
+    let with_tare = mariadb(TestProvider::tare());
     let mut of_ways = vec![outside_counts];
     for address in [account("root", &with_tare.socket()), Address::Socket(with_tare.endpoint())] {
         let what = address.to_string();
@@ -191,7 +192,7 @@ fn short_statements_of_mysql_appear_in_proportion_to_their_time() {
 #[test]
 fn short_statements_of_mariadb_appear_in_proportion_to_their_time() {
     let _turn = tare_testkit::turn();
-    let server = mariadb(Provider::BuiltIn);
+    let server = mariadb(TestProvider::BuiltIn);
     judge_shares(&server, &account("root", &server.socket()));
 }
 

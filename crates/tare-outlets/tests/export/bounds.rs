@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
-use tare_outlets::export::collector::Options;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_outlets::export::collector::CollectorOptions;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use crate::client::Exporter;
 use crate::page::Page;
@@ -21,7 +21,7 @@ use crate::record::Record;
 #[test]
 fn what_is_beyond_a_limit_is_left_out_and_counted() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let mut root = server.client().expect("a client");
     root.query_drop("CREATE DATABASE shop").expect("a schema");
     root.query_drop("USE shop").expect("the schema");
@@ -32,8 +32,10 @@ fn what_is_beyond_a_limit_is_left_out_and_counted() {
         root.query_drop(insert).expect("rows");
     }
     let limits = [("perf_schema.tableiowaits", 3)].into_iter().collect();
-    let exporter =
-        Exporter::start(Address::Socket(server.endpoint()), Options { limits, ..Options::default() });
+    let exporter = Exporter::start(
+        Address::Socket(server.endpoint()),
+        CollectorOptions { limits, ..CollectorOptions::default() },
+    );
     let page = Page::parse(&exporter.get("/metrics", &[]).text());
     let tables: BTreeSet<&str> =
         page.of("mysql_perf_schema_table_io_waits_total").map(|it| it.label("name")).collect();
@@ -47,22 +49,23 @@ fn what_is_beyond_a_limit_is_left_out_and_counted() {
 
 #[test]
 fn digests_are_limited_excluded_and_forgotten() {
-    let limited = Options {
+    let limited = CollectorOptions {
         limits: [("perf_schema.eventsstatements", 2)].into_iter().collect(),
         digest_text: true,
         digest_text_limit: 6,
-        ..Options::default()
+        ..CollectorOptions::default()
     };
     let page = Page::parse(&Record::read().page(&limited));
     let digests: Vec<_> = page.of("mysql_perf_schema_events_statements_total").collect();
     assert_eq!(digests.len(), 2);
     assert!(digests.iter().all(|it| it.label("digest_text").chars().count() == 6));
-    let all = Page::parse(&Record::read().page(&Options::default()));
+    let all = Page::parse(&Record::read().page(&CollectorOptions::default()));
     let times = |page: &Page| -> Vec<f64> {
         page.of("mysql_perf_schema_events_statements_seconds_total").map(|it| it.value).collect()
     };
     assert_eq!(times(&page), times(&all)[..2], "the slowest stay, in the same order");
-    let excluding = Options { exclude_schemas: vec!["shop".to_owned()], ..Options::default() };
+    let excluding =
+        CollectorOptions { exclude_schemas: vec!["shop".to_owned()], ..CollectorOptions::default() };
     let page = Page::parse(&Record::read().page(&excluding));
     let schemas = page.of("mysql_perf_schema_events_statements_total");
     assert!(schemas.into_iter().all(|it| it.label("schema") != "shop"));
@@ -71,8 +74,8 @@ fn digests_are_limited_excluded_and_forgotten() {
 #[test]
 fn a_server_that_goes_away_comes_back_by_itself() {
     let _turn = tare_testkit::turn();
-    let mut server = Server::start(Settings::new(Provider::tare())).expect("a server");
-    let exporter = Exporter::start(Address::Socket(server.endpoint()), Options::default());
+    let mut server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
+    let exporter = Exporter::start(Address::Socket(server.endpoint()), CollectorOptions::default());
     let up = || {
         let answer = exporter.get("/metrics", &[]);
         assert_eq!(answer.status, 200);
@@ -100,7 +103,7 @@ fn a_server_that_hangs_keeps_nobody_waiting_and_requests_are_bounded() {
     let socket = folder.path().join("hangs");
     // It takes connections and says nothing.
     let listener = UnixListener::bind(&socket).expect("a socket");
-    let exporter = Exporter::with(Address::Socket(socket), Options::default(), None, 1);
+    let exporter = Exporter::with(Address::Socket(socket), CollectorOptions::default(), None, 1);
     let hasty = [("X-Prometheus-Scrape-Timeout-Seconds", "5.25")];
     std::thread::scope(|scope| {
         let first = scope.spawn(|| exporter.get("/metrics", &hasty));
@@ -147,12 +150,12 @@ fn slow_way(folder: &Path, server: &Server, table: &'static str, time: Duration)
 #[test]
 fn what_was_read_in_time_is_given_and_the_rest_is_told() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let folder = tempfile::tempdir().expect("a folder");
     // A look may take 10 seconds, and reading may begin in the first 9 of them.
     let time = Duration::from_millis(9020);
     let way = slow_way(folder.path(), &server, "events_statements_summary_by_digest", time);
-    let exporter = Exporter::start(Address::Socket(way), Options::default());
+    let exporter = Exporter::start(Address::Socket(way), CollectorOptions::default());
     let answer = exporter.get("/metrics", &[]);
     assert_eq!(answer.status, 200, "{}", answer.text());
     let page = Page::parse(&answer.text());

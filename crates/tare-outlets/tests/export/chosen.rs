@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use mysql::prelude::Queryable;
-use tare_outlets::export::collector::{Options, Tables};
+use tare_outlets::export::collector::{CollectorOptions, TableSource};
 use tare_outlets::export::collectors;
 use tare_outlets::export::{scrape, text};
-use tare_outlets::source::{Of, Part};
+use tare_outlets::source::{PartResult, QueryPart};
 use tare_outlets::{Address, Error, Row, Source};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 const DIGESTS: &str = "events_statements_summary_by_digest";
 
@@ -21,7 +21,7 @@ struct Counted<'a> {
     rows: u64,
 }
 
-impl Tables for Counted<'_> {
+impl TableSource for Counted<'_> {
     fn each(
         &mut self,
         table: &str,
@@ -40,7 +40,7 @@ impl Tables for Counted<'_> {
         &mut self,
         table: &str,
         columns: &[&str],
-        parts: &[Part],
+        parts: &[QueryPart],
         take: &mut dyn FnMut(usize, Row),
     ) -> Result<bool, Error> {
         let rows = &mut self.rows;
@@ -58,7 +58,7 @@ impl Tables for Counted<'_> {
 fn page(
     source: &mut Source,
     chooses: bool,
-    options: &Options,
+    options: &CollectorOptions,
     on: &[&'static str],
     now: SystemTime,
 ) -> (String, BTreeMap<&'static str, u64>, u64) {
@@ -75,7 +75,7 @@ fn page(
 
 /// A server on which thirty digests of three schemas and of none were seen, and nothing happens any more.
 fn quiet_server(shape: &str) -> Server {
-    let settings = Settings::new(Provider::tare()).tare_option("shape", shape);
+    let settings = StartSettings::new(TestProvider::tare()).tare_option("shape", shape);
     let server = Server::start(settings).expect("a server");
     let mut root = server.client().expect("a client");
     for schema in ["shop", "Ware"] {
@@ -105,14 +105,14 @@ fn what_the_server_chooses_is_what_would_be_chosen_here() {
     for shape in ["strict", "extended"] {
         let server = quiet_server(shape);
         let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
-        let options = |limit: usize, excluded: &str| Options {
+        let options = |limit: usize, excluded: &str| CollectorOptions {
             limits: [("perf_schema.eventsstatements", limit)].into_iter().collect(),
             exclude_schemas: vec![excluded.to_owned()],
             digest_text: true,
-            ..Options::default()
+            ..CollectorOptions::default()
         };
         let now = SystemTime::now();
-        let mut compare_at = |now, options: &Options, on: &[&'static str]| {
+        let mut compare_at = |now, options: &CollectorOptions, on: &[&'static str]| {
             let (chosen, left_out, rows) = page(&mut source, true, options, on, now);
             let (looked_through, also_left_out, all) = page(&mut source, false, options, on, now);
             assert_eq!(chosen, looked_through, "{shape} {options:?}");
@@ -121,7 +121,7 @@ fn what_the_server_chooses_is_what_would_be_chosen_here() {
         };
         let tomorrow = now + Duration::from_secs(2 * 86_400);
         assert_eq!(compare_at(tomorrow, &options(5, ""), &ALL[..2]).1, 2, "none was seen for a day");
-        let mut compare = |options: &Options, on: &[&'static str]| compare_at(now, options, on);
+        let mut compare = |options: &CollectorOptions, on: &[&'static str]| compare_at(now, options, on);
         let (left_out, rows, all) = compare(&options(5, "o'ne"), &ALL);
         assert!(left_out >= Some(20) && rows == 5 + 2 && all > 25, "{left_out:?}: {rows} of {all}");
         let (without_ware, ..) = compare(&options(5, "wARE"), &ALL);
@@ -135,7 +135,7 @@ fn what_the_server_chooses_is_what_would_be_chosen_here() {
 
         // What an endpoint does not understand, such as all of this if it is of an earlier version, is read
         // as a whole.
-        let part = Part { of: Of::Rows, filter: "ORDER BY `THREAD_ID`".to_owned() };
+        let part = QueryPart { of: PartResult::Rows, filter: "ORDER BY `THREAD_ID`".to_owned() };
         let is_told = source.at_once("threads", &["THREAD_ID"], &[part], &mut |_, _| panic!("a row"));
         assert!(!is_told.expect("no failure"));
 

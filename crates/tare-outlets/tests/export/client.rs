@@ -11,11 +11,11 @@ use std::time::Duration;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tare_outlets::Address;
-use tare_outlets::export::collector::Options;
+use tare_outlets::export::collector::CollectorOptions;
 use tare_outlets::export::collectors;
-use tare_outlets::export::otlp::Settings;
+use tare_outlets::export::otlp::OtlpSettings;
 use tare_outlets::export::probe::Probes;
-use tare_outlets::export::scrape::Reader;
+use tare_outlets::export::scrape::ServerScraper;
 use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
 
@@ -28,45 +28,51 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    pub(crate) fn start(address: Address, options: Options) -> Self {
+    pub(crate) fn start(address: Address, options: CollectorOptions) -> Self {
         Self::with(address, options, None, 8)
     }
 
     /// One whose server is away.
     pub(crate) fn without_server(web_config: PathBuf) -> Self {
-        Self::with(Address::Socket("/no/such/socket".into()), Options::default(), Some(web_config), 8)
+        Self::with(
+            Address::Socket("/no/such/socket".into()),
+            CollectorOptions::default(),
+            Some(web_config),
+            8,
+        )
     }
 
     pub(crate) fn with(
         address: Address,
-        options: Options,
+        options: CollectorOptions,
         web_config: Option<PathBuf>,
         max_requests: usize,
     ) -> Self {
-        Self::pushing(Reader::new(address, options), web_config, max_requests, None)
+        Self::pushing(ServerScraper::new(address, options), web_config, max_requests, None)
     }
 
     /// One that pushes, too.
     pub(crate) fn pushing(
-        reader: Reader,
+        reader: ServerScraper,
         web_config: Option<PathBuf>,
         max_requests: usize,
-        collector: Option<Settings>,
+        collector: Option<OtlpSettings>,
     ) -> Self {
         Self::serving(reader, web_config, max_requests, collector, Probes::default())
     }
 
     /// One whose own server is away, and which probes others with the accounts of an option file.
     pub(crate) fn probing(file: PathBuf) -> Self {
-        let reader = Reader::new(Address::Socket("/no/such/socket".into()), Options::default());
-        Self::serving(reader, None, 8, None, Probes::new(Some(file), Options::default()))
+        let reader =
+            ServerScraper::new(Address::Socket("/no/such/socket".into()), CollectorOptions::default());
+        Self::serving(reader, None, 8, None, Probes::new(Some(file), CollectorOptions::default()))
     }
 
     fn serving(
-        reader: Reader,
+        reader: ServerScraper,
         web_config: Option<PathBuf>,
         max_requests: usize,
-        collector: Option<Settings>,
+        collector: Option<OtlpSettings>,
         probes: Probes,
     ) -> Self {
         let web = Web {
@@ -167,7 +173,7 @@ fn unchunked(mut rest: &[u8]) -> Vec<u8> {
 }
 
 /// Everything there is, switched on.
-pub(crate) fn everything() -> Options {
+pub(crate) fn everything() -> CollectorOptions {
     let switched = collectors::all().map(|it| (it.name, true)).collect();
-    Options { switched, digest_text: true, ..Options::default() }
+    CollectorOptions { switched, digest_text: true, ..CollectorOptions::default() }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use regex::Regex;
 use serde_json::Value;
 use tare_outlets::Address;
-use tare_outlets::export::scrape::Reader;
+use tare_outlets::export::scrape::ServerScraper;
 
 use crate::client::everything;
 use crate::page::Page;
@@ -44,7 +44,7 @@ fn every_metric_of_the_dashboard_and_the_alerts_is_given() {
     let asked: BTreeSet<&str> =
         found.iter().flat_map(|it| metric.find_iter(it)).map(|it| it.as_str()).collect();
     assert!(asked.len() > 15, "{asked:?}");
-    let own = Reader::new(Address::Socket("/no/such/socket".into()), everything());
+    let own = ServerScraper::new(Address::Socket("/no/such/socket".into()), everything());
     let own = own.look(&own.on(), std::time::Instant::now() + std::time::Duration::from_secs(60)).page();
     let pages = [Page::parse(&Record::read().page(&everything())), Page::parse(&own)];
     // Known of every scrape whose server is there.

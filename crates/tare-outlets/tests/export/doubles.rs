@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use tare_outlets::export::collector::{Group, Options, Tables};
+use tare_outlets::export::collector::{CollectorGroup, CollectorOptions, TableSource};
 use tare_outlets::export::{collectors, scrape, text};
 use tare_outlets::{Error, Row};
 
@@ -32,7 +32,7 @@ impl Said {
     }
 }
 
-impl Tables for Said {
+impl TableSource for Said {
     fn each(&mut self, _: &str, columns: &[&str], _: &str, take: &mut dyn FnMut(Row)) -> Result<(), Error> {
         for row in 0..self.names.len() {
             let values: Vec<String> = columns.iter().map(|column| self.value(column, row, columns)).collect();
@@ -42,14 +42,14 @@ impl Tables for Said {
     }
 }
 
-fn page(said: &mut Said, group: &Group, options: &Options) -> Page {
+fn page(said: &mut Said, group: &CollectorGroup, options: &CollectorOptions) -> Page {
     let on: Vec<&'static str> = group.collectors.iter().map(|it| it.name).collect();
     let (samples, _) = scrape::read(said, group, options, &on, SystemTime::now()).expect("rows");
     Page::parse(&format!("{}\n", text::page(&samples).trim_end()))
 }
 
 /// The groups that give samples of rows.
-fn groups() -> impl Iterator<Item = &'static Group> {
+fn groups() -> impl Iterator<Item = &'static CollectorGroup> {
     collectors::GROUPS.iter().filter(|group| group.collectors.iter().all(|it| it.name != "tare.status"))
 }
 
@@ -76,7 +76,7 @@ fn rows_with_the_same_labels_are_one_series() {
 
 #[test]
 fn what_is_cut_off_a_name_makes_no_series_twice() {
-    let options = Options { file_prefix: "/srv/".into(), ..everything() };
+    let options = CollectorOptions { file_prefix: "/srv/".into(), ..everything() };
     let names =
         ["/srv/a.ibd", "a.ibd", "memory/x", "x", "NONE", "none", "é", "e\u{301}", "\u{fffd}", "\u{fffd}"];
     for group in groups() {

@@ -7,16 +7,16 @@ use std::process::{Command, Stdio};
 use flate2::read::GzDecoder;
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
-use tare_outlets::export::collector::Options;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_outlets::export::collector::CollectorOptions;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use crate::client::{Exporter, everything};
 use crate::page::Page;
 
 fn server(shape: &str) -> Server {
-    let server =
-        Server::start(Settings::new(Provider::tare()).tare_option("shape", shape)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare()).tare_option("shape", shape))
+        .expect("a server");
     let mut root = server.client().expect("a client");
     for statement in [
         "CREATE DATABASE shop",
@@ -64,7 +64,7 @@ fn the_page_is_well_formed_and_the_shape_extended_has_histograms() {
 
 #[test]
 fn a_request_for_a_collector_that_is_none_is_refused_with_those_there_are() {
-    let exporter = Exporter::start(Address::Socket("/no/such/socket".into()), Options::default());
+    let exporter = Exporter::start(Address::Socket("/no/such/socket".into()), CollectorOptions::default());
     let status = |path: &str| {
         let answer = exporter.get(path, &[]);
         (answer.status, answer.text())
@@ -133,7 +133,7 @@ fn the_servers_sql_gives_the_same_families() {
 #[test]
 fn the_built_in_is_exported_too() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::BuiltIn)).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::BuiltIn)).expect("a server");
     let exporter = Exporter::start(account(&server), everything());
     let page = Page::parse(&exporter.get("/metrics", &[]).text());
     assert_eq!((page.value("mysql_up"), page.value("tare_up")), (Some(1.0), Some(0.0)));

@@ -8,8 +8,8 @@ use mysql::prelude::Queryable;
 use serde_json::Value;
 use tare_outlets::Address;
 use tare_testkit::poll_every;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use crate::client::{Exporter, ask, everything};
 use crate::page::Page;
@@ -88,7 +88,7 @@ impl Drop for Prometheus {
 #[test]
 fn prometheus_scrapes_native_histograms() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended"));
+    let server = Server::start(StartSettings::new(TestProvider::tare()).tare_option("shape", "extended"));
     let server = server.expect("a server");
     let mut root = server.client().expect("a client");
     for statement in [

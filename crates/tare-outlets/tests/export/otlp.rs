@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mysql::prelude::Queryable;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tare_outlets::Address;
-use tare_outlets::export::otlp::{Requests, Settings, Streams};
-use tare_outlets::export::sample::{Family, Samples};
-use tare_outlets::export::scrape::{Look, Reader};
+use tare_outlets::export::otlp::{OtlpSettings, Requests, Streams};
+use tare_outlets::export::sample::{MetricDescription, Samples};
+use tare_outlets::export::scrape::{ScrapeResult, ServerScraper};
 use tare_testkit::eventually;
 use tare_testkit::server::{LIMIT, Server};
 
@@ -26,16 +26,16 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// What is told of a push to this address, at once and then every so often.
-fn settings(url: &str, interval: Duration, variables: &[(&str, &str)]) -> Settings {
+fn settings(url: &str, interval: Duration, variables: &[(&str, &str)]) -> OtlpSettings {
     let variable =
         |name: &str| variables.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned());
-    let settings = Settings::read(Some(url), Some(interval), &variable);
+    let settings = OtlpSettings::read(Some(url), Some(interval), &variable);
     settings.expect("settings").expect("an endpoint")
 }
 
 fn exporter(address: Address, collector: &Collector, variables: &[(&str, &str)]) -> Exporter {
     let settings = settings(&format!("http://{}", collector.at), SECOND, variables);
-    Exporter::pushing(Reader::new(address, everything()), None, 8, Some(settings))
+    Exporter::pushing(ServerScraper::new(address, everything()), None, 8, Some(settings))
 }
 
 /// An exporter whose server is away: its own figures are pushed.
@@ -77,7 +77,8 @@ fn nanoseconds(at: SystemTime) -> u64 {
 fn every_figure_of_a_look_is_pushed_once() {
     let started = UNIX_EPOCH + Duration::from_secs(1_000);
     let server = Record::read().samples(&everything());
-    let look = Look { server, own: Samples::default(), started: Some(started), at: SystemTime::now() };
+    let look =
+        ScrapeResult { server, own: Samples::default(), started: Some(started), at: SystemTime::now() };
     let (mut streams, resource) = (Streams::new(SystemTime::now()), Resource::default());
     let requests: Vec<_> = Requests::of(&look, &mut streams, &resource).collect();
     assert!(requests.len() > 1, "it is cut");
@@ -94,7 +95,7 @@ fn every_figure_of_a_look_is_pushed_once() {
     }
 }
 
-static COUNT: Family = Family::counter("count_total", "A count.");
+static COUNT: MetricDescription = MetricDescription::counter("count_total", "A count.");
 
 /// A counter's figures by label, and when the server started, in seconds.
 type Seen<'a> = (&'a [(&'a str, u64)], Option<u64>);
@@ -107,7 +108,7 @@ fn starts(looks: &[Seen<'_>]) -> Vec<Vec<u64>> {
         let mut server = Samples::default();
         counts.iter().for_each(|(of, count)| server.add(&COUNT, &[("of", of)], *count));
         let at = seconds(1000 + number as u64);
-        let look = Look { server, own: Samples::default(), started: started.map(seconds), at };
+        let look = ScrapeResult { server, own: Samples::default(), started: started.map(seconds), at };
         let requests: Vec<_> = Requests::of(&look, &mut streams, &resource).map(|it| it.0).collect();
         points(&requests).iter().map(|it| it.start / 1_000_000_000).collect()
     };
@@ -143,7 +144,7 @@ fn streams_that_are_gone_do_not_stay_in_memory() {
         let names: Vec<String> = (0..1000).map(|it| format!("{}", number * 1000 + it)).collect();
         names.iter().for_each(|name| server.add(&COUNT, &[("of", name)], 1_u64));
         let at = UNIX_EPOCH + Duration::from_secs(1000 + number);
-        let look = Look { server, own: Samples::default(), started: None, at };
+        let look = ScrapeResult { server, own: Samples::default(), started: None, at };
         Requests::of(&look, &mut streams, &resource).for_each(drop);
         assert!(streams.remembered() <= 5000, "{}", streams.remembered());
     }
@@ -288,7 +289,7 @@ fn while_a_collector_is_away_the_server_is_not_read() {
     let authorities = place.path("ca.pem").to_str().expect("UTF-8").to_owned();
     let variables = [("OTEL_EXPORTER_OTLP_CERTIFICATE", &*authorities)];
     let settings = settings(&format!("https://localhost:{port}"), SECOND, &variables);
-    let reader = Reader::new(Address::Socket(socket), everything());
+    let reader = ServerScraper::new(Address::Socket(socket), everything());
     let _exporter = Exporter::pushing(reader, None, 8, Some(settings));
     for _ in 0..4 {
         drop(collector.accept().expect("it tries again"));
@@ -307,7 +308,7 @@ fn a_collector_is_spoken_to_over_tls_with_a_certificate_of_the_clients_own() {
     let (ca, certificate, key) = (path("ca.pem"), path("client.pem"), path("client.key"));
     let url = format!("https://localhost:{}", collector.at.port());
     let push = |variables: &[(&str, &str)]| {
-        let reader = Reader::new(Address::Socket("/no/such/socket".into()), everything());
+        let reader = ServerScraper::new(Address::Socket("/no/such/socket".into()), everything());
         Exporter::pushing(reader, None, 8, Some(settings(&url, HOUR, variables)))
     };
     let identity =

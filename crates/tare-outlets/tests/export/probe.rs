@@ -5,9 +5,9 @@ use std::net::TcpListener;
 
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
-use tare_outlets::export::collector::Options;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_outlets::export::collector::CollectorOptions;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use crate::client::Exporter;
 
@@ -16,7 +16,7 @@ fn server() -> (Server, u16) {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = free.local_addr().expect("an address").port();
     drop(free);
-    let settings = Settings::new(Provider::BuiltIn)
+    let settings = StartSettings::new(TestProvider::BuiltIn)
         .option("--skip-networking=0")
         .option("--bind-address=127.0.0.1")
         .option("--plugin-load-add=auth_ed25519")
@@ -87,7 +87,7 @@ fn an_account_that_is_not_let_in_leaves_the_exporter_well() {
     for account in ["agent:wrong", "agant0:right", "agant1:right", "agant2:right", "agant3:right"] {
         let address =
             Address::dsn(&format!("mysql://{account}@localhost?socket={socket}")).expect("an address");
-        let exporter = Exporter::start(address, Options::default());
+        let exporter = Exporter::start(address, CollectorOptions::default());
         for _ in 0..2 {
             let answer = exporter.get("/metrics", &[]);
             assert_eq!(answer.status, 200, "{account}");

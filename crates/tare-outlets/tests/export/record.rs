@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tare_outlets::export::collector::{Options, Tables};
+use tare_outlets::export::collector::{CollectorOptions, TableSource};
 use tare_outlets::export::collectors;
 use tare_outlets::export::sample::Samples;
 use tare_outlets::export::scrape;
@@ -62,12 +62,12 @@ impl Record {
     }
 
     /// The page of all that is recorded.
-    pub(crate) fn page(&mut self, options: &Options) -> String {
+    pub(crate) fn page(&mut self, options: &CollectorOptions) -> String {
         text::page(&self.samples(options))
     }
 
     /// All that is recorded.
-    pub(crate) fn samples(&mut self, options: &Options) -> Samples {
+    pub(crate) fn samples(&mut self, options: &CollectorOptions) -> Samples {
         let wanted: Vec<&'static str> =
             collectors::all().filter(|it| options.has(it)).map(|it| it.name).collect();
         let mut all = Samples::default();
@@ -83,7 +83,7 @@ impl Record {
     }
 }
 
-impl Tables for Record {
+impl TableSource for Record {
     fn each(
         &mut self,
         table: &str,
@@ -112,7 +112,7 @@ pub(crate) struct Recorder<'a> {
     pub(crate) record: Record,
 }
 
-impl Tables for Recorder<'_> {
+impl TableSource for Recorder<'_> {
     fn each(
         &mut self,
         table: &str,

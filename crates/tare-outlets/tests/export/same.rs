@@ -14,8 +14,8 @@ use tare_outlets::export::sample::Samples;
 use tare_outlets::export::scrape;
 use tare_outlets::export::text;
 use tare_outlets::{Address, Source};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use crate::client::everything;
 use crate::page::Page;
@@ -77,7 +77,7 @@ fn a_scrape_asks_once_for_each_table() {
 #[test]
 fn no_text_of_a_statement_comes_out_unless_it_is_asked_for() {
     let with = everything();
-    let without = tare_outlets::export::collector::Options { digest_text: false, ..everything() };
+    let without = tare_outlets::export::collector::CollectorOptions { digest_text: false, ..everything() };
     let mut record = Record::read();
     let texts = |page: &Page| page.samples.iter().filter(|it| !it.label("digest_text").is_empty()).count();
     assert!(texts(&Page::parse(&record.page(&with))) > 0);
@@ -133,7 +133,7 @@ impl Drop for Reference {
 
 /// A server on which something has happened and nothing happens any more.
 pub(crate) fn quiet_server() -> Server {
-    let settings = Settings::new(Provider::tare()).tare_option("shape", "extended");
+    let settings = StartSettings::new(TestProvider::tare()).tare_option("shape", "extended");
     let server = Server::start(settings).expect("a server");
     let mut root = server.client().expect("a client");
     for statement in [

@@ -2,7 +2,7 @@
 
 use tare_budget::Done;
 use tare_outlets::Source;
-use tare_outlets::govern::Counts;
+use tare_outlets::govern::ServerCounts;
 
 use super::*;
 
@@ -51,9 +51,9 @@ fn a_range_of_rows_is_one_call_of_the_storage_engine_as_a_point_select_is() {
         }
         let mut source = Source::open(host.address("root")).expect("a source");
         let mut done = |statement: &str| {
-            let before = Counts::read(&mut source).expect("counts");
+            let before = ServerCounts::read(&mut source).expect("counts");
             (0..QUERIES).for_each(|_| root.query_drop(statement).expect("a query"));
-            let now = Counts::read(&mut source).expect("counts");
+            let now = ServerCounts::read(&mut source).expect("counts");
             let Done { calls, writes } = now.done_since(&before);
             (now.since(&before)["wait/io/table/sql/handler"], calls.expect("no reset"), writes)
         };

@@ -6,15 +6,15 @@ use mysql::prelude::Queryable;
 use tare_budget::Level;
 use tare_outlets::Address;
 use tare_outlets::govern::{Orders, account};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 use super::machine;
 
 #[test]
 fn the_account_has_the_levels_that_tare_says() {
     let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
     let Some(server) = server.on_its_port() else { return };
     let socket = server.socket().display().to_string();
     let orders = Orders {

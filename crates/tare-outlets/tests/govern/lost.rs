@@ -11,8 +11,8 @@ fn cut(host: &Host) {
     root.query_drop(format!("KILL {}", connections[0])).expect("killed");
 }
 
-fn is_back(events: &[Event]) -> bool {
-    events.iter().any(|it| matches!(it, Event::Back { restarted: false }))
+fn is_back(events: &[GovernorEvent]) -> bool {
+    events.iter().any(|it| matches!(it, GovernorEvent::Back { restarted: false }))
 }
 
 /// An instrument without events here, so that no governor has a reason to move it.
@@ -41,9 +41,10 @@ fn who_loses_only_the_connection_goes_on_and_nothing_comes_back_for_it() {
         }
     });
     done.expect("it governs");
-    let lost = events.iter().position(|it| matches!(it, Event::Lost(_))).expect("it lost the connection");
+    let lost =
+        events.iter().position(|it| matches!(it, GovernorEvent::Lost(_))).expect("it lost the connection");
     assert!(is_back(&events), "{events:?}");
-    let begins = events.iter().filter(|it| matches!(it, Event::Began { .. })).count();
+    let begins = events.iter().filter(|it| matches!(it, GovernorEvent::Began { .. })).count();
     assert_eq!(begins, 1, "it goes on");
     let person = |name: &str| Notice::Person { name: name.to_owned() };
     let persons = notices(&events).into_iter().filter(|it| matches!(it, Notice::Person { .. }));
@@ -68,7 +69,7 @@ fn a_governor_that_has_nothing_to_look_at_lets_the_server_hear_of_it() {
     let _turn = tare_testkit::turn();
     let host = Host::mariadb();
     // A server that uses nothing pays for no look.
-    let still = Machine { cpu: |_| Some(Duration::from_secs(1)), ..machine() };
+    let still = ServerMachine { cpu: |_| Some(Duration::from_secs(1)), ..machine() };
     let (mut events, mut nth) = (vec![], 0);
     let mut wait = |_| {
         if nth == 1 {
@@ -82,7 +83,7 @@ fn a_governor_that_has_nothing_to_look_at_lets_the_server_hear_of_it() {
     let done = govern(&host.dear_orders(), &still, false, &mut wait, &mut |event| events.push(event));
     done.expect("it governs");
     assert!(decisions(&events).is_empty(), "{events:?}");
-    assert!(matches!(events[1], Event::Lost(_)) && is_back(&events), "{events:?}");
+    assert!(matches!(events[1], GovernorEvent::Lost(_)) && is_back(&events), "{events:?}");
 }
 
 #[test]
@@ -100,7 +101,7 @@ fn who_is_told_to_end_without_a_connection_puts_back_over_another_one() {
     // The fourth wait is for the connection, and is told that it is enough.
     let (events, done) = run(&host.dear_orders(), 3, false, cut_after_two);
     done.expect("it ends");
-    assert!(events.iter().any(|it| matches!(it, Event::Lost(_))) && !is_back(&events), "{events:?}");
+    assert!(events.iter().any(|it| matches!(it, GovernorEvent::Lost(_))) && !is_back(&events), "{events:?}");
     assert!(notices(&events).is_empty(), "it was not killed: {events:?}");
     assert!(put_backs(&events)[0].rows > 20, "{events:?}");
     assert_eq!(host.settings(), before);
@@ -108,7 +109,7 @@ fn who_is_told_to_end_without_a_connection_puts_back_over_another_one() {
 
     let (events, done) = run(&host.dear_orders(), 3, true, cut_after_two);
     done.expect("it ends");
-    assert!(matches!(events.last(), Some(Event::Left(rows)) if *rows > 20), "{events:?}");
+    assert!(matches!(events.last(), Some(GovernorEvent::Left(rows)) if *rows > 20), "{events:?}");
     assert_ne!(host.settings(), before);
     assert!(host.nothing_owed());
 }
@@ -126,6 +127,6 @@ fn who_is_told_to_end_without_a_server_says_what_is_owed_and_where() {
     let said = done.expect_err("nothing could be put back").to_string();
     let folder = host.borrow().folder.path().display().to_string();
     assert!(said.contains(&folder) && said.contains("--put-back"), "{said}");
-    assert!(events.iter().any(|it| matches!(it, Event::Lost(_))) && put_backs(&events).is_empty());
+    assert!(events.iter().any(|it| matches!(it, GovernorEvent::Lost(_))) && put_backs(&events).is_empty());
     assert!(!host.borrow().nothing_owed());
 }

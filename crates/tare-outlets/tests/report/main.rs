@@ -10,13 +10,13 @@ use std::time::Instant;
 use mysql::prelude::Queryable;
 use serde_json::Value as Json;
 use tare_outlets::report::{self, Report, html};
-use tare_outlets::snapshot::{self, Choice, Target};
+use tare_outlets::snapshot::{self, SnapshotTarget, TableChoice};
 use tare_outlets::{Address, Source};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tempfile::TempDir;
 
-const ALL: Choice = Choice { tables: vec![], text: true };
+const ALL: TableChoice = TableChoice { tables: vec![], text: true };
 
 /// Takes snapshots over the endpoint, which no statement of the server's is needed for.
 struct Snapshots {
@@ -34,7 +34,7 @@ impl Snapshots {
         let path = self.folder.path().join(format!("{}.jsonl", self.taken));
         let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
         let header = snapshot::header(&mut source, &ALL).expect("a header");
-        let target = Target::named(&path).expect("a name");
+        let target = SnapshotTarget::named(&path).expect("a name");
         snapshot::write(&target, &header, false, |sink| snapshot::take(&mut source, &ALL, sink, &|| false))
             .expect("a snapshot");
         path
@@ -73,7 +73,8 @@ fn warned(report: &Report, of: &str) -> bool {
 }
 
 fn server() -> Server {
-    Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended")).expect("a server")
+    Server::start(StartSettings::new(TestProvider::tare()).tare_option("shape", "extended"))
+        .expect("a server")
 }
 
 /// Executions are the load of what was prepared, in the snapshots and in what the report makes of them.

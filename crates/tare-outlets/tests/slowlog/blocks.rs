@@ -18,10 +18,10 @@ fn blocks_are_logged_as_rows_are() {
     let server = server("100000");
     for (text, name) in [(Text::Full, "full"), (Text::Normalised, "normalised"), (Text::None, "none")] {
         let files = ["blocks", "rows"].map(|way| folder.path().join(format!("{way}-{name}.log")));
-        let by_blocks = Options { text, ..options(&server, &files[0]) };
+        let by_blocks = SlowLogOptions { text, ..options(&server, &files[0]) };
         // What is chosen is asked for as rows; this leaves nothing out.
-        let choice = Choice { rows_examined: Some(0), ..Choice::default() };
-        let by_rows = Options { text, choice, ..options(&server, &files[1]) };
+        let choice = StatementFilter { rows_examined: Some(0), ..StatementFilter::default() };
+        let by_rows = SlowLogOptions { text, choice, ..options(&server, &files[1]) };
         let hands = [Hand::default(), Hand::default()];
         // No connection ends while one of the two listens and the other does not: its end is a line.
         counted(&server);

@@ -13,7 +13,7 @@ const LONG: &str = "SELECT BENCHMARK(30000, MD5('long'))";
 
 /// A server that records hardly anything by itself.
 fn server() -> Server {
-    let settings = Settings::new(Provider::tare())
+    let settings = StartSettings::new(TestProvider::tare())
         .tare_option("level", "sampled")
         .tare_option("sample", "1/1000000")
         .tare_option("slow-after", "3600s");
@@ -90,13 +90,14 @@ fn every_statement_is_logged_however_few_are_chosen() {
     let server = server();
     prepare(&server);
     // In blocks, and row by row.
-    for (name, choice) in
-        [("blocks", Choice::default()), ("rows", Choice { rows_examined: Some(0), ..Choice::default() })]
-    {
+    for (name, choice) in [
+        ("blocks", StatementFilter::default()),
+        ("rows", StatementFilter { rows_examined: Some(0), ..StatementFilter::default() }),
+    ] {
         let file = folder.path().join(name);
         reset_digests(&server);
         let before = counted(&server);
-        let options = Options { choice, text: Text::Full, ..options(&server, &file) };
+        let options = SlowLogOptions { choice, text: Text::Full, ..options(&server, &file) };
         let (totals, after) = log(&options, &Hand::default(), || {
             load(&server);
             counted(&server)
@@ -135,8 +136,8 @@ fn those_that_are_long_enough_are_logged_and_no_others_are_recorded() {
     let (server, file) = (server(), folder.path().join("long"));
     prepare(&server);
     reset_digests(&server);
-    let choice = Choice { over: Some(Duration::from_millis(1)), ..Choice::default() };
-    let options = Options { choice, ..options(&server, &file) };
+    let choice = StatementFilter { over: Some(Duration::from_millis(1)), ..StatementFilter::default() };
+    let options = SlowLogOptions { choice, ..options(&server, &file) };
     let (totals, ()) = log(&options, &Hand::default(), || {
         assert_eq!(status(&server, "recorded_from"), "1ms");
         load(&server);
@@ -187,7 +188,8 @@ fn a_server_that_only_counts_statements_is_said_to_log_none() {
     let _turn = tare_testkit::turn();
     let folder = tempfile::tempdir().expect("a folder");
     for level in ["sums", "counts", "off"] {
-        let settings = Settings::new(Provider::tare()).tare_option("level", format!("statement/%={level}"));
+        let settings =
+            StartSettings::new(TestProvider::tare()).tare_option("level", format!("statement/%={level}"));
         let server = Server::start(settings).expect("a server");
         let hand = Hand::default();
         let (totals, ()) = log(&options(&server, &folder.path().join(level)), &hand, || {

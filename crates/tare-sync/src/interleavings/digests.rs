@@ -9,7 +9,7 @@ use crate::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{Evictions, Index, Inserted, PinnedSlot};
 
 /// One slot, and the row without a digest.
-struct Place {
+struct ModelledSlot {
     pinned_slot: PinnedSlot,
     /// The owner's identity: its generation times ten.
     key: AtomicU64,
@@ -20,11 +20,11 @@ struct Place {
     evictions: Evictions,
 }
 
-impl Place {
+impl ModelledSlot {
     /// Creates a slot owned by generation 1, which has counted 3.
-    fn new() -> Arc<Place> {
+    fn new() -> Arc<ModelledSlot> {
         let [past, overflow] = words();
-        let place = Place {
+        let place = ModelledSlot {
             pinned_slot: PinnedSlot::new(),
             key: AtomicU64::new(10),
             own: AtomicU64::new(3),
@@ -73,7 +73,7 @@ impl Place {
 #[test]
 fn what_is_folded_while_its_digest_is_evicted_is_not_the_next_ones() {
     check(|| {
-        let place = Place::new();
+        let place = ModelledSlot::new();
         let other = {
             let place = Arc::clone(&place);
             thread::spawn(move || place.fold(1, 5))
@@ -90,7 +90,7 @@ fn what_is_folded_while_its_digest_is_evicted_is_not_the_next_ones() {
 #[test]
 fn of_two_that_evict_at_once_one_gets_the_place_and_nothing_is_lost() {
     check(|| {
-        let place = Place::new();
+        let place = ModelledSlot::new();
         let other = {
             let place = Arc::clone(&place);
             thread::spawn(move || place.evict())
@@ -106,7 +106,7 @@ fn of_two_that_evict_at_once_one_gets_the_place_and_nothing_is_lost() {
 #[test]
 fn what_a_reader_trusts_is_of_one_owner_and_whole() {
     check(|| {
-        let place = Place::new();
+        let place = ModelledSlot::new();
         let other = {
             let place = Arc::clone(&place);
             thread::spawn(move || place.evict())
@@ -122,7 +122,7 @@ fn what_a_reader_trusts_is_of_one_owner_and_whole() {
 #[test]
 fn what_a_thread_recognises_while_nothing_was_evicted_is_there() {
     check(|| {
-        let place = Place::new();
+        let place = ModelledSlot::new();
         let other = {
             let place = Arc::clone(&place);
             thread::spawn(move || place.evict())

@@ -10,13 +10,13 @@ use crate::{Seqlock, journal};
 
 const WORDS: usize = 6;
 
-struct Block {
+struct JournalBlock {
     version: Seqlock,
     owner: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
-impl Block {
+impl JournalBlock {
     /// Appends a record of `N` words at `at`. Its first word tells `round` and `N`, so that a reader can
     /// check the others.
     fn append<const N: usize, const P: usize>(&self, at: usize, round: u64) {
@@ -33,8 +33,8 @@ impl Block {
     }
 
     /// Creates a block in its first round, owned by the first thread.
-    fn new() -> Block {
-        Block { version: Seqlock::new(), owner: AtomicU64::new(1), words: words() }
+    fn new() -> JournalBlock {
+        JournalBlock { version: Seqlock::new(), owner: AtomicU64::new(1), words: words() }
     }
 
     /// Discards the records and gives the block to the next owner.
@@ -67,7 +67,7 @@ impl Block {
 #[test]
 fn a_reader_copies_whole_records() {
     check(|| {
-        let block = Arc::new(Block::new());
+        let block = Arc::new(JournalBlock::new());
         // The words behind the first record are left from another round.
         block.append::<2, 3>(0, 1);
         block.append::<3, 4>(2, 1);
@@ -90,7 +90,7 @@ fn a_reader_copies_whole_records() {
 #[test]
 fn a_reader_copies_whole_records_of_any_length() {
     check(|| {
-        let block = Arc::new(Block::new());
+        let block = Arc::new(JournalBlock::new());
         block.append_words(0, 1, 2);
         block.append_words(2, 1, 3);
         block.begin(2);
@@ -113,7 +113,7 @@ fn a_reader_copies_whole_records_of_any_length() {
 #[test]
 fn what_is_thrown_away_is_not_mixed_with_what_follows() {
     check(|| {
-        let block = Arc::new(Block::new());
+        let block = Arc::new(JournalBlock::new());
         block.append::<2, 3>(0, 1);
         let writer = {
             let block = Arc::clone(&block);

@@ -11,25 +11,25 @@ use crate::atomic::{AtomicU64, Ordering::Relaxed};
 const KIND: u8 = 3;
 const BIT: u64 = 1 << 5;
 
-struct Block {
+struct HintedBlock {
     slots: BlockSlots,
     hints: AtomicU64,
     word: AtomicU64,
 }
 
-impl Block {
+impl HintedBlock {
     /// Creates a block of two slots, both owned by the caller.
-    fn full() -> Arc<Block> {
+    fn full() -> Arc<HintedBlock> {
         let [hints, word] = words();
-        let block = Block { slots: BlockSlots::new(), hints, word };
+        let block = HintedBlock { slots: BlockSlots::new(), hints, word };
         block.slots.begin(KIND, 2);
         assert_eq!(block.slots.claim(KIND).expect("the second").slot, 1);
         Arc::new(block)
     }
 
     /// Creates a block of two slots, both free.
-    fn empty() -> Arc<Block> {
-        let block = Block::full();
+    fn empty() -> Arc<HintedBlock> {
+        let block = HintedBlock::full();
         block.give(0);
         block.give(1);
         block
@@ -52,8 +52,8 @@ impl Block {
 #[test]
 fn a_slot_has_one_owner_and_its_block_does_not_leave() {
     check(|| {
-        let block = Block::empty();
-        let both = |block: &Block| {
+        let block = HintedBlock::empty();
+        let both = |block: &HintedBlock| {
             let claimed = block.slots.claim(KIND).map(|claimed| claimed.slot);
             (claimed, block.slots.leave(|_| true).is_some())
         };
@@ -73,7 +73,7 @@ fn a_slot_has_one_owner_and_its_block_does_not_leave() {
 #[test]
 fn a_block_leaves_or_gives_a_slot() {
     check(|| {
-        let block = Block::empty();
+        let block = HintedBlock::empty();
         let other = {
             let block = Arc::clone(&block);
             thread::spawn(move || block.slots.leave(|_| true).is_some())
@@ -88,7 +88,7 @@ fn a_block_leaves_or_gives_a_slot() {
 #[test]
 fn who_holds_a_block_writes_before_it_becomes_something_else() {
     check(|| {
-        let block = Block::empty();
+        let block = HintedBlock::empty();
         let late = {
             let block = Arc::clone(&block);
             thread::spawn(move || {
@@ -113,7 +113,7 @@ fn who_holds_a_block_writes_before_it_becomes_something_else() {
 #[test]
 fn a_free_slot_is_found_however_often_its_block_was_full() {
     check(|| {
-        let block = Block::full();
+        let block = HintedBlock::full();
         let giver = {
             let block = Arc::clone(&block);
             thread::spawn(move || block.give(0))

@@ -12,7 +12,7 @@ use crate::table::{SqlType, TableError, Value};
 
 /// A number with its interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Between {
+pub struct NumberWithInterval {
     /// Best estimate.
     pub value: f64,
     /// Lower end of the interval.
@@ -33,9 +33,9 @@ pub struct PriceRow {
     /// Number of events.
     pub events: u64,
     /// Cost per event in nanoseconds.
-    pub nanoseconds: Between,
+    pub nanoseconds: NumberWithInterval,
     /// Cost of all events, as a part of the server's CPU time.
-    pub share: Between,
+    pub share: NumberWithInterval,
 }
 
 /// A change of level, or another message about the budget.

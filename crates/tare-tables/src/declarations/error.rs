@@ -2,19 +2,19 @@
 
 use tare_engine::snapshot::{ErrorStat, Grouping, ReadRequest, Reset, Summary};
 
-use super::summary::Key;
+use super::summary::SummaryKeyColumns;
 use crate::framework::column::{ColumnDef, column, nullable, signed};
 use crate::framework::definition::TableDef;
 use crate::table::SqlType::{BigIntUnsigned, Int, Timestamp, VarChar};
 use crate::table::Value;
 
-type Row = Summary<ErrorStat>;
+type ErrorSummary = Summary<ErrorStat>;
 
 /// Declares the table of one level: its owner in words, and its key columns.
 macro_rules! error_table {
     ($table:ident, $level:ident, $name:literal, $for_whom:literal, [$($key:literal),*], [$($keys:path),*] $(, found: $finders:expr)?) => {
         #[doc = concat!("`", $name, "`")]
-        pub static $table: TableDef<Row> = TableDef::new(
+        pub static $table: TableDef<ErrorSummary> = TableDef::new(
             $name,
             concat!(
                 "Errors, warnings and notes by number, ", $for_whom, ": how many were raised, and how many were \
@@ -35,7 +35,7 @@ macro_rules! error_table {
 error_table!(GLOBAL, Global, "events_errors_summary_global_by_error", "for the whole server", [], []);
 error_table!(
     THREAD, Thread, "events_errors_summary_by_thread_by_error", "for each live thread", ["THREAD_ID"],
-    [Key::<ErrorStat>::THREAD_ID],
+    [SummaryKeyColumns::<ErrorStat>::THREAD_ID],
     found: &[("THREAD_ID", |engine, id, parts, emit| {
         engine.error_summary(ReadRequest { what: Grouping::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
     })]
@@ -46,7 +46,7 @@ error_table!(
     "events_errors_summary_by_account_by_error",
     "for each account",
     ["USER", "HOST"],
-    [User::USER, Host::HOST]
+    [User::USER, HostColumns::HOST]
 );
 error_table!(
     USER_NAME,
@@ -62,13 +62,13 @@ error_table!(
     "events_errors_summary_by_host_by_error",
     "for each host",
     ["HOST"],
-    [Host::HOST]
+    [HostColumns::HOST]
 );
 
-type User = Key<ErrorStat, 32>;
-type Host = Key<ErrorStat, 255>;
+type User = SummaryKeyColumns<ErrorStat, 32>;
+type HostColumns = SummaryKeyColumns<ErrorStat, 255>;
 
-const ERROR: &[ColumnDef<Row>] = &[
+const ERROR: &[ColumnDef<ErrorSummary>] = &[
     nullable("ERROR_NUMBER", Int, "Number of the error; NULL for all that have no name.", |row| {
         row.stat.error.map(|error| signed(error.number.into())).into()
     }),

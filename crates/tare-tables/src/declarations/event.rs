@@ -114,35 +114,45 @@ event_tables!(
 );
 
 /// Columns of a wait.
-pub(crate) const WAIT: &[&[ColumnDef<WaitRow>]] =
-    &[Head::KEY, Head::SOURCE_AND_TIMER, WAIT_OBJECT, Head::NESTING, WAIT_OPERATION];
+pub(crate) const WAIT: &[&[ColumnDef<WaitRow>]] = &[
+    CommonColumns::KEY,
+    CommonColumns::SOURCE_AND_TIMER,
+    WAIT_OBJECT,
+    CommonColumns::NESTING,
+    WAIT_OPERATION,
+];
 
 /// Columns of a stage.
 pub(crate) const STAGE: &[&[ColumnDef<StageRow>]] =
-    &[Head::KEY, Head::SOURCE_AND_TIMER, STAGE_PROGRESS, Head::NESTING];
+    &[CommonColumns::KEY, CommonColumns::SOURCE_AND_TIMER, STAGE_PROGRESS, CommonColumns::NESTING];
 
 /// Columns of a statement.
 pub(crate) const STATEMENT: &[&[ColumnDef<StatementRow>]] = &[
-    Head::KEY,
-    Head::SOURCE_AND_TIMER,
+    CommonColumns::KEY,
+    CommonColumns::SOURCE_AND_TIMER,
     STATEMENT_TEXT,
     STATEMENT_COUNTERS,
-    Head::NESTING,
+    CommonColumns::NESTING,
     STATEMENT_NESTING_LEVEL,
 ];
 
 /// Columns of a transaction.
-pub(crate) const TRANSACTION: &[&[ColumnDef<TransactionRow>]] =
-    &[Head::KEY, TRANSACTION_IDENTITY, Head::SOURCE_AND_TIMER, TRANSACTION_MODE, Head::NESTING];
+pub(crate) const TRANSACTION: &[&[ColumnDef<TransactionRow>]] = &[
+    CommonColumns::KEY,
+    TRANSACTION_IDENTITY,
+    CommonColumns::SOURCE_AND_TIMER,
+    TRANSACTION_MODE,
+    CommonColumns::NESTING,
+];
 
 /// A row that begins with the columns common to all events.
-pub(crate) trait Event: 'static {
+pub(crate) trait EventRow: 'static {
     fn head(&self) -> &EventHead;
 }
 
 macro_rules! events {
     ($($row:ty),*) => {
-        $(impl Event for $row {
+        $(impl EventRow for $row {
             fn head(&self) -> &EventHead {
                 &self.head
             }
@@ -152,9 +162,9 @@ macro_rules! events {
 events!(WaitRow, StageRow, StatementRow, TransactionRow);
 
 /// The columns common to all events, in the groups that the built-in keeps together.
-struct Head<R>(std::marker::PhantomData<R>);
+struct CommonColumns<R>(std::marker::PhantomData<R>);
 
-impl<R: Event> Head<R> {
+impl<R: EventRow> CommonColumns<R> {
     const KEY: &'static [ColumnDef<R>] = &[
         column("THREAD_ID", BigIntUnsigned, "Thread the event belongs to.", |row: &R| {
             row.head().thread_id.into()

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
 use tare_engine::Engine;
-use tare_engine::histogram::{Bucket, Histogram};
+use tare_engine::histogram::{Histogram, HistogramBucket};
 use tare_engine::snapshot::{DigestRow, EventType, Reset};
 
 use crate::framework::column::{ColumnDef, column, nullable};
@@ -13,7 +13,7 @@ use crate::table::SqlType::{BigIntUnsigned, Double, IntUnsigned, VarChar};
 use crate::table::Value;
 
 /// The table `events_statements_histogram_global`.
-pub static STATEMENTS: TableDef<Bucket> = TableDef::new(
+pub static STATEMENTS: TableDef<HistogramBucket> = TableDef::new(
     "events_statements_histogram_global",
     "How long statements took: the number of statements in each bucket of times. Statements that were not timed are in no \
      bucket. TRUNCATE of this table also resets events_statements_histogram_global_by_event_name; TRUNCATE of \
@@ -31,7 +31,7 @@ pub static STATEMENTS: TableDef<Bucket> = TableDef::new(
 pub struct OfDigest {
     pub(crate) schema: Option<String>,
     pub(crate) digest: Option<String>,
-    pub(crate) bucket: Bucket,
+    pub(crate) bucket: HistogramBucket,
 }
 
 /// The table `events_statements_histogram_by_digest`.
@@ -72,7 +72,7 @@ const DIGEST: &[ColumnDef<OfDigest>] = &[
 #[derive(Clone, Debug)]
 pub struct OfInstrument {
     pub(crate) name: &'static str,
-    pub(crate) bucket: Bucket,
+    pub(crate) bucket: HistogramBucket,
 }
 
 /// Declares the table `events_<type>_histogram_global_by_event_name`.
@@ -123,7 +123,7 @@ by_event_name!(
 
 fn emit_instruments(engine: &Engine, of: EventType, emit: Emit<'_, OfInstrument>) {
     let buckets = |(name, histogram): (&'static str, Histogram)| {
-        let buckets: Vec<Bucket> = histogram.filled().collect();
+        let buckets: Vec<HistogramBucket> = histogram.filled().collect();
         buckets.into_iter().map(move |bucket| OfInstrument { name, bucket })
     };
     let _ = engine.event_histograms(of).into_iter().flat_map(buckets).try_for_each(|row| emit(&row));
@@ -133,24 +133,24 @@ const EVENT_NAME: &[ColumnDef<OfInstrument>] =
     &[column("EVENT_NAME", VarChar(128), "Name of the instrument.", |row| row.name.into())];
 
 /// A row with a bucket.
-trait Row: 'static {
-    fn bucket(&self) -> &Bucket;
+trait BucketRow: 'static {
+    fn bucket(&self) -> &HistogramBucket;
 }
 
-impl Row for Bucket {
-    fn bucket(&self) -> &Bucket {
+impl BucketRow for HistogramBucket {
+    fn bucket(&self) -> &HistogramBucket {
         self
     }
 }
 
-impl Row for OfDigest {
-    fn bucket(&self) -> &Bucket {
+impl BucketRow for OfDigest {
+    fn bucket(&self) -> &HistogramBucket {
         &self.bucket
     }
 }
 
-impl Row for OfInstrument {
-    fn bucket(&self) -> &Bucket {
+impl BucketRow for OfInstrument {
+    fn bucket(&self) -> &HistogramBucket {
         &self.bucket
     }
 }
@@ -158,7 +158,7 @@ impl Row for OfInstrument {
 /// MySQL's columns of a bucket.
 struct HistogramOf<R>(PhantomData<R>);
 
-impl<R: Row> HistogramOf<R> {
+impl<R: BucketRow> HistogramOf<R> {
     const BUCKET: &'static [ColumnDef<R>] = &[
         column("BUCKET_NUMBER", IntUnsigned, "Number of the bucket, from 0 to 449.", |row: &R| {
             row.bucket().number.into()

@@ -54,7 +54,7 @@ pub struct ObjectRow {
 pub static IO_BY_TABLE: TableDef<TableIoRow> = TableDef::new(
     "table_io_waits_summary_by_table",
     "Rows fetched, inserted, updated and deleted, and the time it took, by table.",
-    &[Key::COLUMNS, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
+    &[ObjectColumns::COLUMNS, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
     |engine, _, emit| {
         let _ = watched(engine).iter().map(TableIoRow::whole).try_for_each(|row| emit(&row));
     },
@@ -68,7 +68,17 @@ pub static IO_BY_INDEX: TableDef<TableIoRow> = TableDef::new(
     "Rows fetched, inserted, updated and deleted, and the time it took, by the index that was used. Every \
      index of a table appears, used or not; access without an index appears, as INDEX_NAME NULL, when \
      there was any.",
-    &[Key::COLUMNS, INDEX_NAME, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
+    &[
+        ObjectColumns::COLUMNS,
+        INDEX_NAME,
+        IO_ALL,
+        IO_READ,
+        IO_WRITE,
+        IO_FETCH,
+        IO_INSERT,
+        IO_UPDATE,
+        IO_DELETE,
+    ],
     |engine, _, emit| {
         let _ = watched(engine).iter().flat_map(TableIoRow::shown_indexes).try_for_each(|row| emit(&row));
     },
@@ -85,7 +95,7 @@ pub static LOCK_BY_TABLE: TableDef<TableLockRow> = TableDef::new(
     "Table locks by table and kind: internal ones the server's lock manager grants, external ones the \
      storage engine is told of.",
     &[
-        Key::COLUMNS,
+        ObjectColumns::COLUMNS,
         LOCK_ALL,
         LOCK_READ,
         LOCK_WRITE,
@@ -112,7 +122,7 @@ pub static LOCK_BY_TABLE: TableDef<TableLockRow> = TableDef::new(
 pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
     "objects_summary_global_by_type",
     "Row access and locks together, by table; calls of stored programs.",
-    &[Key::COLUMNS, OBJECT_EVENTS],
+    &[ObjectColumns::COLUMNS, OBJECT_EVENTS],
     |engine, _, emit| {
         let tables = engine.tables();
         let programs = engine.programs();
@@ -242,9 +252,9 @@ macro_rules! keyed {
 keyed!(TableIoRow, TableLockRow, ObjectRow);
 
 /// The columns that identify a row's object.
-struct Key<R>(PhantomData<R>);
+struct ObjectColumns<R>(PhantomData<R>);
 
-impl<R: HasKey> Key<R> {
+impl<R: HasKey> ObjectColumns<R> {
     const COLUMNS: &'static [ColumnDef<R>] = &[
         nullable("OBJECT_TYPE", VarChar(64), "Kind of the object: TABLE or TEMPORARY TABLE.", |row: &R| {
             row.key().object_type.into()

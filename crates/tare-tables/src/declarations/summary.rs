@@ -26,10 +26,10 @@ macro_rules! summary_tables {
         pub mod $module {
             use super::*;
 
-            const EVENT_NAME: &[ColumnDef<Summary<$stat>>] = Key::EVENT_NAME;
-            const THREAD_ID: &[ColumnDef<Summary<$stat>>] = Key::THREAD_ID;
-            const USER: &[ColumnDef<Summary<$stat>>] = Key::<_, $user>::USER;
-            const HOST: &[ColumnDef<Summary<$stat>>] = Key::<_, $host>::HOST;
+            const EVENT_NAME: &[ColumnDef<Summary<$stat>>] = SummaryKeyColumns::EVENT_NAME;
+            const THREAD_ID: &[ColumnDef<Summary<$stat>>] = SummaryKeyColumns::THREAD_ID;
+            const USER: &[ColumnDef<Summary<$stat>>] = SummaryKeyColumns::<_, $user>::USER;
+            const HOST: &[ColumnDef<Summary<$stat>>] = SummaryKeyColumns::<_, $host>::HOST;
 
             summary_tables!(@level GLOBAL, Global, "_global_by_event_name", "for the whole server",
                 [["EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset, $further,
@@ -108,9 +108,9 @@ summary_tables!(
 );
 
 /// The key columns of a summary. `WIDTH` is that of USER or HOST.
-pub(crate) struct Key<S, const WIDTH: u16 = 0>(PhantomData<S>);
+pub(crate) struct SummaryKeyColumns<S, const WIDTH: u16 = 0>(PhantomData<S>);
 
-impl<S: 'static> Key<S> {
+impl<S: 'static> SummaryKeyColumns<S> {
     pub(crate) const THREAD_ID: &'static [ColumnDef<Summary<S>>] =
         &[column("THREAD_ID", BigIntUnsigned, "Thread the row is about.", |row: &Summary<S>| {
             row.owner.thread_id.into()
@@ -120,7 +120,7 @@ impl<S: 'static> Key<S> {
         &[column("EVENT_NAME", VarChar(128), "Name of the instrument.", |row: &Summary<S>| row.name.into())];
 }
 
-impl<S: 'static, const WIDTH: u16> Key<S, WIDTH> {
+impl<S: 'static, const WIDTH: u16> SummaryKeyColumns<S, WIDTH> {
     pub(crate) const USER: &'static [ColumnDef<Summary<S>>] = &[nullable(
         "USER",
         Char(WIDTH),

@@ -1,7 +1,7 @@
 //! Groups of tables: a page each, by what is asked of them.
 
 /// A group of tables that share a page of the documentation.
-pub(super) struct Group {
+pub(super) struct TableGroup {
     /// Name of its page, without `.md`.
     pub(super) file: &'static str,
     pub(super) title: &'static str,
@@ -14,99 +14,99 @@ pub(super) struct Group {
 const REST: &str = "server";
 
 /// All groups in the order of the index.
-pub(super) static GROUPS: &[Group] = &[
-    Group {
+pub(super) static GROUPS: &[TableGroup] = &[
+    TableGroup {
         file: "tare",
         title: "tare itself",
         about: "what tare says of itself: its state, what it costs, what it lost, what it decided.",
         example: "SELECT * FROM performance_schema.tare_status WHERE NAME IN ('state', 'level', 'lost', 'budget_share');",
     },
-    Group {
+    TableGroup {
         file: "setup",
         title: "what is recorded",
         about: "what is recorded, of whom, and how to change it.",
         example: "UPDATE performance_schema.setup_instruments SET ENABLED = 'NO' WHERE NAME LIKE 'stage/%';",
     },
-    Group {
+    TableGroup {
         file: "statements",
         title: "statements",
         about: "which statements ran, how long they took, and what they read: one by one, and summed.",
         example: "SELECT DIGEST_TEXT, COUNT_STAR, SUM_TIMER_WAIT FROM performance_schema.events_statements_summary_by_digest\n \
                   ORDER BY SUM_TIMER_WAIT DESC LIMIT 10;",
     },
-    Group {
+    TableGroup {
         file: "transactions",
         title: "transactions",
         about: "which transactions are open, and how long transactions took.",
         example: "SELECT THREAD_ID, TIMER_WAIT FROM performance_schema.events_transactions_current WHERE STATE = 'ACTIVE';",
     },
-    Group {
+    TableGroup {
         file: "stages",
         title: "stages",
         about: "which steps of the server's work statements go through, and how long they stay in each.",
         example: "SELECT EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT FROM performance_schema.events_stages_summary_global_by_event_name\n \
                   ORDER BY SUM_TIMER_WAIT DESC LIMIT 10;",
     },
-    Group {
+    TableGroup {
         file: "waits",
         title: "waits",
         about: "what threads wait for: locks, files, sockets, rows of tables.",
         example: "SELECT EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT FROM performance_schema.events_waits_summary_global_by_event_name\n \
                   ORDER BY SUM_TIMER_WAIT DESC LIMIT 10;",
     },
-    Group {
+    TableGroup {
         file: "locks",
         title: "locks",
         about: "who holds which lock, and who waits for it.",
         example: "SELECT OBJECT_SCHEMA, OBJECT_NAME, LOCK_TYPE, LOCK_STATUS, OWNER_THREAD_ID FROM performance_schema.metadata_locks;",
     },
-    Group {
+    TableGroup {
         file: "table-io",
         title: "use of tables and indexes",
         about: "which tables and indexes are read and written, and how long that takes.",
         example: "SELECT OBJECT_SCHEMA, OBJECT_NAME, COUNT_READ, COUNT_WRITE FROM performance_schema.table_io_waits_summary_by_table\n \
                   ORDER BY SUM_TIMER_WAIT DESC LIMIT 10;",
     },
-    Group {
+    TableGroup {
         file: "files-and-sockets",
         title: "files and sockets",
         about: "which files and connections are read and written, how much, and how long it takes.",
         example: "SELECT FILE_NAME, COUNT_READ, COUNT_WRITE FROM performance_schema.file_summary_by_instance\n \
                   ORDER BY SUM_TIMER_WAIT DESC LIMIT 10;",
     },
-    Group {
+    TableGroup {
         file: "memory",
         title: "memory",
         about: "what the server's memory is used for, and by whom.",
         example: "SELECT EVENT_NAME, CURRENT_NUMBER_OF_BYTES_USED FROM performance_schema.memory_summary_global_by_event_name\n \
                   ORDER BY CURRENT_NUMBER_OF_BYTES_USED DESC LIMIT 10;",
     },
-    Group {
+    TableGroup {
         file: "errors",
         title: "errors",
         about: "which errors statements met, how often, and what the server wrote into its error log.",
         example: "SELECT ERROR_NAME, SUM_ERROR_RAISED FROM performance_schema.events_errors_summary_global_by_error\n \
                   WHERE SUM_ERROR_RAISED > 0;      -- shape = extended",
     },
-    Group {
+    TableGroup {
         file: "connections",
         title: "threads, connections and accounts",
         about: "who is connected, from where, with which program, and what each thread does.",
         example: "SELECT PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_STATE, PROCESSLIST_INFO FROM performance_schema.threads;",
     },
-    Group {
+    TableGroup {
         file: "status-and-variables",
         title: "status and variables",
         about: "status counters and variables, of the server and of each connection.",
         example: "SELECT * FROM performance_schema.global_status WHERE VARIABLE_NAME LIKE 'Threads%';",
     },
-    Group {
+    TableGroup {
         file: "replication",
         title: "replication",
         about: "how a replica is set up and what its threads do.",
         example: "SELECT CHANNEL_NAME, SERVICE_STATE FROM performance_schema.replication_applier_status;",
     },
-    Group {
+    TableGroup {
         file: REST,
         title: "MySQL's other tables",
         about: "tables of the shape `extended` that agents written for MySQL look for. Most are empty on MariaDB.",

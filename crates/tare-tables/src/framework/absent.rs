@@ -3,7 +3,7 @@
 use tare_engine::Engine;
 
 use crate::mysql;
-use crate::table::{Column, Query, Sink, Table};
+use crate::table::{Column, Query, RowSink, Table};
 
 /// A table of MySQL that has no rows here, because the host has nothing like what it shows.
 #[derive(Debug)]
@@ -32,5 +32,5 @@ impl Table for AbsentDef {
         mysql::columns(self.name)
     }
 
-    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: RowSink<'_>) {}
 }

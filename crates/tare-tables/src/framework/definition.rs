@@ -14,15 +14,15 @@ use super::column::ColumnDef;
 use super::condition::integer;
 use super::getter::{Getter, parts};
 use super::kept::{KeepRows, KeptRows};
-use super::record::Record;
+use super::record::DefinedRow;
 use crate::mysql;
 use crate::table::{
-    Access, Column, ColumnSet, Condition, Operator, PresentRows, Query, RowSnapshot, RowValues, Sink, Table,
-    TableError, Value,
+    Access, Column, ColumnSet, Condition, Operator, PresentRows, Query, RowSink, RowSnapshot, RowValues,
+    Table, TableError, Value,
 };
 
 /// Function that emits the rows of a table, with at least these parts.
-type Source<R> = fn(&Engine, Parts, Emit<'_, R>);
+type ScanFn<R> = fn(&Engine, Parts, Emit<'_, R>);
 
 /// Callback that receives the rows of a source until it breaks.
 pub type Emit<'a, R> = &'a mut dyn FnMut(&R) -> ControlFlow<()>;
@@ -35,15 +35,15 @@ pub struct TableDef<R: 'static> {
     doc: &'static str,
     columns: &'static [&'static [ColumnDef<R>]],
     further: &'static [&'static [ColumnDef<R>]],
-    source: Source<R>,
+    source: ScanFn<R>,
     finders: &'static [Finder<R>],
     keeper: Option<KeepRows<R>>,
     showing: Option<Showing<R>>,
     indexes: &'static [&'static [&'static str]],
     reset: Option<Reset>,
-    update: Option<Update>,
+    update: Option<UpdatableColumns>,
     edit: Option<Edit>,
-    shape: OnceLock<Shape<R>>,
+    shape: OnceLock<DerivedFacts<R>>,
     extended: OnceLock<&'static TableDef<R>>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) type Finder<R> = (&'static str, fn(&Engine, u64, Parts, Emit<'_, R>))
 
 /// The columns that may be updated, and the function that does it.
 #[derive(Clone, Copy)]
-pub(crate) struct Update {
+pub(crate) struct UpdatableColumns {
     pub(crate) columns: &'static [&'static str],
     pub(crate) apply: fn(&Engine, &RowChanges<'_>) -> Result<bool, TableError>,
 }
@@ -66,7 +66,7 @@ struct Edit {
 }
 
 /// Facts derived from a declaration once, because they are used often.
-struct Shape<R: 'static> {
+struct DerivedFacts<R: 'static> {
     columns: Vec<Column>,
     getters: Vec<Getter<R>>,
     indexes: &'static [&'static [usize]],
@@ -78,7 +78,7 @@ impl<R: 'static> TableDef<R> {
         name: &'static str,
         doc: &'static str,
         columns: &'static [&'static [ColumnDef<R>]],
-        source: Source<R>,
+        source: ScanFn<R>,
     ) -> Self {
         TableDef {
             name,
@@ -145,7 +145,7 @@ impl<R: 'static> TableDef<R> {
         columns: &'static [&'static str],
         apply: fn(&Engine, &RowChanges<'_>) -> Result<bool, TableError>,
     ) -> Self {
-        self.update = Some(Update { columns, apply });
+        self.update = Some(UpdatableColumns { columns, apply });
         self
     }
 
@@ -209,19 +209,19 @@ impl<R: 'static> TableDef<R> {
     }
 
     /// Emits a row unless a condition excludes it.
-    pub(crate) fn emit(&self, row: &R, conditions: &[Condition], sink: Sink<'_>) -> ControlFlow<()> {
+    pub(crate) fn emit(&self, row: &R, conditions: &[Condition], sink: RowSink<'_>) -> ControlFlow<()> {
         let getters = &self.shape().getters;
-        let row = Record { getters, row };
+        let row = DefinedRow { getters, row };
         let excludes = |it: &Condition| it.column < getters.len() && it.excludes(&row.value(it.column));
         if conditions.iter().any(excludes) { ControlFlow::Continue(()) } else { sink(&row) }
     }
 
-    fn shape(&self) -> &Shape<R> {
+    fn shape(&self) -> &DerivedFacts<R> {
         self.shape.get_or_init(|| {
             let defs = || self.columns.iter().copied().flatten();
             let columns: Vec<Column> = defs().map(|def| def.column).collect();
             let indexes = positions(&columns, self.indexes);
-            Shape { columns, getters: defs().map(Getter::of).collect(), indexes }
+            DerivedFacts { columns, getters: defs().map(Getter::of).collect(), indexes }
         })
     }
 }
@@ -270,7 +270,7 @@ impl<R: 'static> Table for TableDef<R> {
         self.shape().indexes
     }
 
-    fn scan(&self, engine: &Engine, query: &Query<'_>, sink: Sink<'_>) {
+    fn scan(&self, engine: &Engine, query: &Query<'_>, sink: RowSink<'_>) {
         self.rows(engine, query, &mut |row| self.emit(row, query.conditions, &mut *sink));
     }
 

@@ -4,12 +4,12 @@
 use std::ops::ControlFlow;
 
 use tare_engine::snapshot::{DigestRow, Parts};
-use tare_engine::{Digests, Engine};
+use tare_engine::{DigestSnapshot, Engine};
 
 use super::column::Get;
 use super::getter::{Getter, parts};
-use super::record::Record;
-use crate::table::{ColumnSet, RowSnapshot, Sink, Test};
+use super::record::DefinedRow;
+use crate::table::{ColumnSet, RowSink, RowSnapshot, Test};
 
 /// Rows that a source has kept.
 pub(crate) trait RowsOfMoment<R> {
@@ -28,9 +28,9 @@ pub(crate) trait RowsOfMoment<R> {
 /// Function that keeps rows, with these parts.
 pub(crate) type KeepRows<R> = fn(&Engine, Parts) -> Box<dyn RowsOfMoment<R> + '_>;
 
-impl RowsOfMoment<DigestRow> for Digests<'_> {
+impl RowsOfMoment<DigestRow> for DigestSnapshot<'_> {
     fn count(&self) -> usize {
-        Digests::count(self)
+        DigestSnapshot::count(self)
     }
 
     fn same(&self, position: usize, parts: Parts) -> Option<u32> {
@@ -38,15 +38,15 @@ impl RowsOfMoment<DigestRow> for Digests<'_> {
     }
 
     fn expect(&mut self, positions: &[usize], parts: Parts) {
-        Digests::expect(self, positions, parts);
+        DigestSnapshot::expect(self, positions, parts);
     }
 
     fn row(&mut self, position: usize, parts: Parts) -> Option<&DigestRow> {
-        Digests::row(self, position, parts)
+        DigestSnapshot::row(self, position, parts)
     }
 
     fn totals(&self) -> Vec<DigestRow> {
-        Digests::totals(self)
+        DigestSnapshot::totals(self)
     }
 }
 
@@ -100,12 +100,12 @@ impl<R> RowSnapshot for KeptRows<'_, R> {
         passed
     }
 
-    fn rows(&mut self, positions: &[usize], columns: ColumnSet, sink: Sink<'_>) {
+    fn rows(&mut self, positions: &[usize], columns: ColumnSet, sink: RowSink<'_>) {
         let parts = parts(self.getters, columns);
         self.moment.expect(positions, parts);
         for position in positions {
             let Some(row) = self.moment.row(*position, parts) else { continue };
-            if let ControlFlow::Break(()) = sink(&Record { getters: self.getters, row }) {
+            if let ControlFlow::Break(()) = sink(&DefinedRow { getters: self.getters, row }) {
                 return;
             }
         }

@@ -8,12 +8,12 @@ use crate::table::{Column, Put, RowValues, Value};
 const RUN: usize = 32;
 
 /// A row and the getters of its columns.
-pub(crate) struct Record<'t, R: 'static> {
+pub(crate) struct DefinedRow<'t, R: 'static> {
     pub(crate) getters: &'t [Getter<R>],
     pub(crate) row: &'t R,
 }
 
-impl<R> RowValues for Record<'_, R> {
+impl<R> RowValues for DefinedRow<'_, R> {
     fn value(&self, column: usize) -> Value<'_> {
         self.getters[column].read(self.row)
     }

@@ -9,11 +9,13 @@ use std::ops::{ControlFlow, Range};
 use std::sync::OnceLock;
 
 use tare_engine::snapshot::Parts;
-use tare_engine::{Cursor, Engine, Origin, StreamPart};
+use tare_engine::{Cursor, Engine, EventOrigin, StreamPart};
 
 use super::column::{ColumnDef, YES_NO, nullable, yes_no};
 use crate::table::SqlType::{BigIntUnsigned, VarChar};
-use crate::table::{Column, ColumnSet, Put, Query, RowValues, Rows, Sink, Stream, Table, Value};
+use crate::table::{
+    Column, ColumnSet, Put, Query, RowReceiver, RowSink, RowValues, StreamTable, Table, Value,
+};
 
 impl dyn Put + '_ {
     /// Puts a number, or NULL.
@@ -56,12 +58,12 @@ impl Put for KeptValue {
 
 /// The way to put one item of a row, or several adjacent ones. Putting several at once saves most of a row's
 /// cost.
-enum Way<R: 'static> {
+enum ItemWriter<R: 'static> {
     /// One column of the event: its position and its declaration.
     Event(usize, &'static ColumnDef<R>),
-    /// Adjacent columns in [`Kind::NUMBERS`].
+    /// Adjacent columns in [`StreamType::NUMBERS`].
     Numbers(Range<usize>),
-    Origin(&'static ColumnDef<Origin>),
+    Origin(&'static ColumnDef<EventOrigin>),
     /// Columns of the last row only.
     Last(Vec<&'static ColumnDef<StreamPart>>),
     /// Not a column: an item of the receiver's own.
@@ -69,7 +71,7 @@ enum Way<R: 'static> {
 }
 
 /// The type of a stream's events.
-pub(crate) trait Kind: 'static {
+pub(crate) trait StreamType: 'static {
     /// An event in the buffer from which its columns are read.
     type Event<'a>;
     /// The row type for which its columns are declared.
@@ -78,7 +80,7 @@ pub(crate) trait Kind: 'static {
     fn put(event: &Self::Event<'_>, column: usize, def: &ColumnDef<Self::Row>, to: &mut dyn Put);
     /// Whether its events are statements.
     const STATEMENTS: bool = false;
-    /// Columns that are numbers, in the order of [`Kind::numbers`].
+    /// Columns that are numbers, in the order of [`StreamType::numbers`].
     const NUMBERS: Range<usize> = 0..0;
     /// Returns the numbers of these columns.
     fn numbers<'e>(_: &'e Self::Event<'_>) -> &'e [u64] {
@@ -89,19 +91,19 @@ pub(crate) trait Kind: 'static {
         engine: &Engine,
         cursor: &mut Cursor,
         parts: Parts,
-        each: impl FnMut(&Self::Event<'_>, &Origin) -> ControlFlow<()>,
+        each: impl FnMut(&Self::Event<'_>, &EventOrigin) -> ControlFlow<()>,
     ) -> StreamPart;
 }
 
 /// A declared stream.
-pub(crate) struct StreamDef<K: Kind> {
+pub(crate) struct StreamDef<K: StreamType> {
     name: &'static str,
     doc: &'static str,
     event: &'static [&'static [ColumnDef<K::Row>]],
     columns: OnceLock<Vec<Column>>,
 }
 
-const ORIGIN: &[ColumnDef<Origin>] = &[
+const ORIGIN: &[ColumnDef<EventOrigin>] = &[
     nullable(
         "PROCESSLIST_ID",
         BigIntUnsigned,
@@ -152,7 +154,7 @@ pub(crate) const LAST: &[ColumnDef<StreamPart>] = &[
     ),
 ];
 
-impl<K: Kind> StreamDef<K> {
+impl<K: StreamType> StreamDef<K> {
     /// Declares a stream of events with these groups of columns.
     pub(crate) const fn new(
         name: &'static str,
@@ -166,33 +168,35 @@ impl<K: Kind> StreamDef<K> {
         self.event.iter().copied().flatten()
     }
 
-    fn way(&self, column: usize) -> Way<K::Row> {
+    fn way(&self, column: usize) -> ItemWriter<K::Row> {
         let of_origin = self.event().count();
         let of_last = of_origin + ORIGIN.len();
         if K::NUMBERS.contains(&column) {
             let at = column - K::NUMBERS.start;
-            return Way::Numbers(at..at + 1);
+            return ItemWriter::Numbers(at..at + 1);
         }
         match self.event().nth(column) {
-            Some(def) => Way::Event(column, def),
-            None if column < of_last => Way::Origin(&ORIGIN[column - of_origin]),
-            None => Way::Last(vec![&LAST[column - of_last]]),
+            Some(def) => ItemWriter::Event(column, def),
+            None if column < of_last => ItemWriter::Origin(&ORIGIN[column - of_origin]),
+            None => ItemWriter::Last(vec![&LAST[column - of_last]]),
         }
     }
 
     /// Returns the ways to put rows of these items.
-    fn ways(&self, items: &[Option<usize>]) -> Vec<Way<K::Row>> {
-        let mut ways: Vec<Way<K::Row>> = Vec::with_capacity(items.len());
+    fn ways(&self, items: &[Option<usize>]) -> Vec<ItemWriter<K::Row>> {
+        let mut ways: Vec<ItemWriter<K::Row>> = Vec::with_capacity(items.len());
         for (item, column) in items.iter().enumerate() {
             let way = match column {
-                None => Way::Own(item),
+                None => ItemWriter::Own(item),
                 Some(column) => self.way(*column),
             };
             match (ways.last_mut(), way) {
-                (Some(Way::Numbers(before)), Way::Numbers(next)) if before.end == next.start => {
+                (Some(ItemWriter::Numbers(before)), ItemWriter::Numbers(next))
+                    if before.end == next.start =>
+                {
                     before.end = next.end;
                 }
-                (Some(Way::Last(before)), Way::Last(next)) => before.extend(next),
+                (Some(ItemWriter::Last(before)), ItemWriter::Last(next)) => before.extend(next),
                 (_, way) => ways.push(way),
             }
         }
@@ -200,29 +204,31 @@ impl<K: Kind> StreamDef<K> {
     }
 }
 
-impl<R> Way<R> {
+impl<R> ItemWriter<R> {
     #[inline(always)]
-    fn put<K: Kind<Row = R>>(&self, event: &K::Event<'_>, origin: &Origin, to: &mut dyn Put) {
+    fn put<K: StreamType<Row = R>>(&self, event: &K::Event<'_>, origin: &EventOrigin, to: &mut dyn Put) {
         match self {
-            Way::Event(column, def) => K::put(event, *column, def, to),
-            Way::Numbers(which) => to.numbers(K::numbers(event).get(which.clone()).unwrap_or_default()),
-            Way::Origin(def) => def.put(origin, to),
-            Way::Last(defs) => to.nulls(defs.len()),
-            Way::Own(item) => to.own(*item),
+            ItemWriter::Event(column, def) => K::put(event, *column, def, to),
+            ItemWriter::Numbers(which) => {
+                to.numbers(K::numbers(event).get(which.clone()).unwrap_or_default())
+            }
+            ItemWriter::Origin(def) => def.put(origin, to),
+            ItemWriter::Last(defs) => to.nulls(defs.len()),
+            ItemWriter::Own(item) => to.own(*item),
         }
     }
 
     fn put_last(&self, piece: &StreamPart, to: &mut dyn Put) {
         match self {
-            Way::Last(defs) => defs.iter().for_each(|def| def.put(piece, to)),
-            Way::Numbers(which) => to.nulls(which.len()),
-            Way::Own(item) => to.own(*item),
-            Way::Event(..) | Way::Origin(_) => to.null(),
+            ItemWriter::Last(defs) => defs.iter().for_each(|def| def.put(piece, to)),
+            ItemWriter::Numbers(which) => to.nulls(which.len()),
+            ItemWriter::Own(item) => to.own(*item),
+            ItemWriter::Event(..) | ItemWriter::Origin(_) => to.null(),
         }
     }
 }
 
-impl<K: Kind> Table for StreamDef<K> {
+impl<K: StreamType> Table for StreamDef<K> {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -240,19 +246,19 @@ impl<K: Kind> Table for StreamDef<K> {
     }
 
     /// Emits nothing: a stream needs a cursor.
-    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: RowSink<'_>) {}
 
-    fn stream(&self) -> Option<&dyn Stream> {
+    fn stream(&self) -> Option<&dyn StreamTable> {
         Some(self)
     }
 }
 
-impl<K: Kind> Stream for StreamDef<K> {
+impl<K: StreamType> StreamTable for StreamDef<K> {
     fn has_statements(&self) -> bool {
         K::STATEMENTS
     }
 
-    fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows) {
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn RowReceiver) {
         let ways = self.ways(items);
         let tested = to.tested();
         let mut columns = tested;
@@ -276,13 +282,13 @@ impl<K: Kind> Stream for StreamDef<K> {
 }
 
 /// An event that is tested.
-struct Tested<'r, 'e, K: Kind> {
+struct Tested<'r, 'e, K: StreamType> {
     stream: &'r StreamDef<K>,
     event: &'r K::Event<'e>,
-    origin: &'r Origin,
+    origin: &'r EventOrigin,
 }
 
-impl<K: Kind> RowValues for Tested<'_, '_, K> {
+impl<K: StreamType> RowValues for Tested<'_, '_, K> {
     fn value(&self, column: usize) -> Value<'_> {
         let mut kept = KeptValue(Value::Null);
         self.stream.way(column).put::<K>(self.event, self.origin, &mut kept);

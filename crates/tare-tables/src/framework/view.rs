@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use tare_engine::Engine;
 
-use crate::table::{Column, Query, Sink, SqlType, Table};
+use crate::table::{Column, Query, RowSink, SqlType, Table};
 
 /// A column of a view, with the expression that the host evaluates for it.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ impl Table for ViewDef {
         Some(format!("SELECT {} FROM {}", columns.join(", "), self.from))
     }
 
-    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: RowSink<'_>) {}
 }
 
 #[cfg(test)]

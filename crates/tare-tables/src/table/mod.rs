@@ -11,7 +11,7 @@ use tare_engine::snapshot::{Present, PresentTable};
 use tare_engine::{Cursor, Engine};
 
 pub use query::{Condition, Operator, Query};
-pub use row::{ColumnSet, Put, RowValues, Rows, Sink};
+pub use row::{ColumnSet, Put, RowReceiver, RowSink, RowValues};
 pub use value::{Column, SqlType, Value};
 
 /// Statements that a client may use on a table, given the grants.
@@ -82,7 +82,7 @@ pub trait Table: Sync {
         None
     }
     /// Calls `sink` with each row until it breaks.
-    fn scan(&self, engine: &Engine, query: &Query<'_>, sink: Sink<'_>);
+    fn scan(&self, engine: &Engine, query: &Query<'_>, sink: RowSink<'_>);
     /// Keeps the rows of one point in time, with these columns; `None`: they can be read only once.
     fn keep<'e>(&'e self, _: &'e Engine, _: ColumnSet) -> Option<Box<dyn RowSnapshot + 'e>> {
         None
@@ -93,7 +93,7 @@ pub trait Table: Sync {
         None
     }
     /// Returns the table as a stream, whose rows are what has ended since they were last read.
-    fn stream(&self) -> Option<&dyn Stream> {
+    fn stream(&self) -> Option<&dyn StreamTable> {
         None
     }
     /// Updates the one row that equals `row` (all columns, as read). Returns whether it changed.
@@ -121,7 +121,7 @@ pub trait RowSnapshot {
     /// Returns the positions of the rows that pass all tests, each with its number in the column `by`, or 0.
     fn judge(&mut self, tests: Vec<Test<'_>>, by: Option<usize>) -> Vec<(u64, usize)>;
     /// Calls `sink` with the rows at these positions until it breaks. Only these columns may be read.
-    fn rows(&mut self, positions: &[usize], columns: ColumnSet, sink: Sink<'_>);
+    fn rows(&mut self, positions: &[usize], columns: ColumnSet, sink: RowSink<'_>);
     /// Returns the sums of these columns over all rows; `None` if one of them is neither a count nor a sum.
     fn sums(&mut self, columns: &[usize]) -> Option<Vec<u128>>;
 }
@@ -141,12 +141,12 @@ pub trait PresentRows {
     /// Returns THREAD_ID of the threads whose rows may satisfy these conditions; `None`: all threads.
     fn threads(&self, engine: &Engine, conditions: &[Condition]) -> Option<Vec<u64>>;
     /// Calls `sink` with the table's rows among those of a thread until it breaks.
-    fn scan_present(&self, present: &Present, query: &Query<'_>, sink: Sink<'_>) -> ControlFlow<()>;
+    fn scan_present(&self, present: &Present, query: &Query<'_>, sink: RowSink<'_>) -> ControlFlow<()>;
 }
 
 /// A table whose rows are the events that have ended since they were last read with the same cursor, followed
 /// by one with the number of those missed.
-pub trait Stream: Table {
+pub trait StreamTable: Table {
     /// Returns whether its events are statements. A server that samples records all of them only while a
     /// [`tare_engine::StatementReader`] asks for them.
     fn has_statements(&self) -> bool {
@@ -154,5 +154,5 @@ pub trait Stream: Table {
     }
     /// Puts the new rows and the last one. Each consists of these items: a column, or `None` for something of
     /// the receiver's own.
-    fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows);
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn RowReceiver);
 }

@@ -34,7 +34,7 @@ impl<const N: usize> RowValues for [Value<'_>; N] {
 }
 
 /// Callback that receives rows until it breaks.
-pub type Sink<'a> = &'a mut dyn FnMut(&dyn RowValues) -> ControlFlow<()>;
+pub type RowSink<'a> = &'a mut dyn FnMut(&dyn RowValues) -> ControlFlow<()>;
 
 /// A set of a table's columns, by position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,8 +99,8 @@ pub trait Put {
 }
 
 /// Receiver of rows.
-pub trait Rows: Put {
-    /// Returns the columns by which [`Rows::wants`] decides; none: every event is wanted.
+pub trait RowReceiver: Put {
+    /// Returns the columns by which [`RowReceiver::wants`] decides; none: every event is wanted.
     fn tested(&self) -> ColumnSet;
     /// Returns whether an event is wanted.
     fn wants(&mut self, row: &dyn RowValues) -> bool;

@@ -1,7 +1,7 @@
 //! Sample rows of events, and of their sums.
 
 use tare_engine::Spelling;
-use tare_engine::histogram::{Bucket, Histogram};
+use tare_engine::histogram::{Histogram, HistogramBucket};
 use tare_engine::snapshot::*;
 
 use super::{COUNTERS, Sample, digest, head, object, some, stat};
@@ -192,7 +192,7 @@ impl Sample for DigestRow {
     }
 }
 
-impl Sample for Bucket {
+impl Sample for HistogramBucket {
     fn full() -> Self {
         DigestRow::full().histogram.filled().last().expect("it holds something")
     }
@@ -203,18 +203,18 @@ impl Sample for Bucket {
 
 impl Sample for OfDigest {
     fn full() -> Self {
-        OfDigest { schema: Some("test".into()), digest: Some("0123".into()), bucket: Bucket::full() }
+        OfDigest { schema: Some("test".into()), digest: Some("0123".into()), bucket: HistogramBucket::full() }
     }
     fn bare() -> Self {
-        OfDigest { schema: None, digest: None, bucket: Bucket::bare() }
+        OfDigest { schema: None, digest: None, bucket: HistogramBucket::bare() }
     }
 }
 
 impl Sample for OfInstrument {
     fn full() -> Self {
-        OfInstrument { name: "wait/io/file/sql/FRM", bucket: Bucket::full() }
+        OfInstrument { name: "wait/io/file/sql/FRM", bucket: HistogramBucket::full() }
     }
     fn bare() -> Self {
-        OfInstrument { name: "idle", bucket: Bucket::bare() }
+        OfInstrument { name: "idle", bucket: HistogramBucket::bare() }
     }
 }

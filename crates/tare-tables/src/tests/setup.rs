@@ -5,7 +5,7 @@ use tare_engine::snapshot::*;
 use tare_engine::{ActorRule, Recording};
 
 use super::{Sample, some};
-use crate::declarations::budget::{Between, DecisionRow, PriceRow};
+use crate::declarations::budget::{DecisionRow, NumberWithInterval, PriceRow};
 use crate::declarations::handle::InstanceRow;
 use crate::declarations::setup::ConsumerState;
 use crate::declarations::status::StatusRow;
@@ -43,8 +43,8 @@ impl Sample for PriceRow {
             kind: Some("mutex"),
             level: Some("lean"),
             events: 7,
-            nanoseconds: Between { value: 9.0, low: 4.5, high: 18.0 },
-            share: Between { value: 0.01, low: 0.005, high: 0.02 },
+            nanoseconds: NumberWithInterval { value: 9.0, low: 4.5, high: 18.0 },
+            share: NumberWithInterval { value: 0.01, low: 0.005, high: 0.02 },
         }
     }
     fn bare() -> Self {

@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 use mysql::Conn;
 use mysql::prelude::{FromRow, Queryable};
 use tare_testkit::active_load as load;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 const HISTORY: &str = "performance_schema.tare_active_session_history";
 
 /// A server that samples every ten milliseconds; `None`: skipped, and said so.
 fn server(settings: &[(&str, &str)]) -> Option<Server> {
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has no such table");
         return None;
     }
-    let server = Settings::new(Provider::under_test())
+    let server = StartSettings::new(TestProvider::under_test())
         .option("--innodb-lock-wait-timeout=600")
         .option("--lock-wait-timeout=600")
         .tare_option("ash-interval", "10ms");

@@ -6,7 +6,7 @@ use mysql::Row;
 use mysql::prelude::Queryable;
 use tare_testkit::turn;
 
-use super::load::Load;
+use super::load::ActiveSessions;
 use super::{sample_anew, server};
 
 /// The blocks of SQL of the page, each with the heading it stands below.
@@ -47,7 +47,7 @@ fn every_recipe_runs_and_answers() {
     let _turn = turn();
     let Some(server) = server(&[]) else { return };
     let mut conn = server.client().unwrap();
-    let load = Load::all(&server);
+    let load = ActiveSessions::all(&server);
     let holder =
         load.truth.values().find(|it| it.class == "ROW LOCK").map(|it| it.blockers[0]).expect("some wait");
     assert!(load.truth.values().filter(|it| it.blockers.contains(&holder)).count() >= 4);

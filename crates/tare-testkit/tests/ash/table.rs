@@ -4,7 +4,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, Error};
 use tare_testkit::shared_turn;
 
-use super::load::{Load, Until};
+use super::load::{ActiveSessions, Until};
 use super::{HISTORY, await_samples, number, rows, sample_anew, server, set_status, status};
 
 fn refused(conn: &mut Conn, sql: &str) -> Option<u16> {
@@ -66,7 +66,7 @@ fn no_text_of_a_statement_is_in_it() {
     let _turn = shared_turn();
     let Some(server) = server(&[]) else { return };
     let mut conn = server.client().unwrap();
-    let mut load = Load::new(&server);
+    let mut load = ActiveSessions::new(&server);
     let sleeps = Until::State("User sleep");
     for level in ["lean", "sums", "off"] {
         set_status(&mut conn, "level", level);
@@ -101,7 +101,7 @@ fn it_is_found_by_time_thread_and_connection() {
     let _turn = shared_turn();
     let Some(server) = server(&[]) else { return };
     let mut conn = server.client().unwrap();
-    let mut load = Load::new(&server);
+    let mut load = ActiveSessions::new(&server);
     let sleeper = load.busy(&[], "SELECT SLEEP(600)", &Until::State("User sleep"), "SLEEP");
     load.busy(&[], "SELECT SLEEP(601)", &Until::State("User sleep"), "SLEEP");
     sample_anew(&mut conn, 30);
@@ -140,7 +140,7 @@ fn a_row_says_whose_it_is_and_what_it_did() {
     let _turn = shared_turn();
     let Some(server) = server(&[]) else { return };
     let mut conn = server.client().unwrap();
-    let mut load = Load::new(&server);
+    let mut load = ActiveSessions::new(&server);
     let waiters = load.row_locks(1);
     let waiter = *load.truth.keys().next().expect("one waits");
     sample_anew(&mut conn, 20);
@@ -193,7 +193,7 @@ fn a_history_that_is_full_forgets_its_oldest_rows() {
     let _turn = shared_turn();
     let Some(server) = server(&[("ash-memory", "64K")]) else { return };
     let mut conn = server.client().unwrap();
-    let mut load = Load::new(&server);
+    let mut load = ActiveSessions::new(&server);
     for _ in 0..8 {
         load.busy(&[], "SELECT SLEEP(600)", &Until::State("User sleep"), "SLEEP");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tare_testkit::turn;
 
-use super::load::{Doing, Load};
+use super::load::{ActiveSessions, SessionActivity};
 use super::{HISTORY, rows, sample_anew, server, set_status};
 
 /// Samples to judge by.
@@ -29,13 +29,13 @@ fn assert_share(rows: u64, all: u64, share: f64, what: &str) {
     assert!((rows - expected).abs() <= error, "{what}: {rows} of {all}, expected {expected} ± {error}");
 }
 
-fn judge(level: &str, load: &Load<'_>, rows: &[Row], names_locks: bool) {
+fn judge(level: &str, load: &ActiveSessions<'_>, rows: &[Row], names_locks: bool) {
     let (all, sessions) = (rows.len() as u64, load.truth.len());
     assert!(all >= SAMPLES * sessions as u64 * 9 / 10, "{level}: {all} rows of {sessions} sessions");
     let mut woken: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for row in rows {
         let (id, class, state, wait, blocker) = row;
-        let Doing { class: true_class, blockers } = &load.truth[id];
+        let SessionActivity { class: true_class, blockers } = &load.truth[id];
         if class != true_class {
             // It may have been about to begin, or woken for a moment.
             assert!(class == "CPU", "{level}: {row:?} of one in {true_class}");
@@ -69,7 +69,7 @@ fn at_level(level: &str, names_locks: bool) {
     let Some(server) = server(&[("sample", "1/1000000")]) else { return };
     let mut conn = server.client().unwrap();
     set_status(&mut conn, "level", level);
-    let load = Load::all(&server);
+    let load = ActiveSessions::all(&server);
     sample_anew(&mut conn, SAMPLES);
     // By its key the table is read connection by connection, and meanwhile there would be further samples.
     set_status(&mut conn, "ash_interval", "OFF");

@@ -9,10 +9,10 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use tare_testkit::eventually;
 use tare_testkit::host::program;
-use tare_testkit::load::Load;
-use tare_testkit::process::Process;
+use tare_testkit::load::SysbenchLoad;
+use tare_testkit::process::TestProcess;
 use tare_testkit::server::Server;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 use crate::{start, subject};
@@ -62,7 +62,7 @@ fn scrape(server: &Server) -> Series {
     command.arg(format!("--web.listen-address=127.0.0.1:{port}")).arg("--log.level=warn");
     command.env("DATA_SOURCE_NAME", format!("exporter@unix({})/", server.socket().display()));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
-    let _exporter = Process::spawn(&mut command).unwrap();
+    let _exporter = TestProcess::spawn(&mut command).unwrap();
     // What it asks is itself counted; with the second answer all of that has happened.
     get_metrics(port);
     let answer = get_metrics(port);
@@ -73,7 +73,7 @@ fn scrape(server: &Server) -> Series {
 
 /// A scrape after some load: the sum over each name's series.
 fn families(server: &Server) -> BTreeMap<String, f64> {
-    let load = Load { workload: "oltp_read_write", threads: 2, tables: 2, rows: 500, prepared: true };
+    let load = SysbenchLoad { workload: "oltp_read_write", threads: 2, tables: 2, rows: 500, prepared: true };
     load.prepare(server).unwrap();
     assert!(load.start(server, 2).unwrap().finish().unwrap().transactions > 0);
     let series = scrape(server);
@@ -101,7 +101,7 @@ fn the_exporter_gets_the_series_it_gets_from_the_built_in() {
     let Some(server) = subject() else { return };
     let seen = families(&server);
     drop(server);
-    let reference = families(&start(Provider::BuiltIn));
+    let reference = families(&start(TestProvider::BuiltIn));
     assert!(reference.len() > 30, "{} names", reference.len());
     let names = |families: &BTreeMap<String, f64>| families.keys().cloned().collect::<BTreeSet<_>>();
     assert_eq!(names(&seen), names(&reference));

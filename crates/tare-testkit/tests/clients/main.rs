@@ -11,17 +11,17 @@ mod tools;
 
 use mysql::prelude::Queryable;
 use tare_testkit::script;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::session::Session;
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::session::ScriptConnections;
+use tare_testkit::subject::TestProvider;
 
-fn start(provider: Provider) -> Server {
-    Server::start(Settings::new(provider)).unwrap()
+fn start(provider: TestProvider) -> Server {
+    Server::start(StartSettings::new(provider)).unwrap()
 }
 
 /// A server with the provider under test; `None`, with a word, where its tables are not on the server's port.
 fn subject() -> Option<Server> {
-    start(Provider::under_test()).on_its_port()
+    start(TestProvider::under_test()).on_its_port()
 }
 
 /// Runs scripts of the oracle, so that most tables have something to show.
@@ -29,6 +29,6 @@ fn run_scripts(server: &Server, names: &[&str]) {
     let mut admin = server.client().unwrap();
     for script in script::all().unwrap().iter().filter(|script| names.contains(&script.name.as_str())) {
         admin.query_drop(format!("CREATE DATABASE {}", script.name)).unwrap();
-        Session::open(server, script, &script.name).unwrap().run(script).unwrap();
+        ScriptConnections::open(server, script, &script.name).unwrap().run(script).unwrap();
     }
 }

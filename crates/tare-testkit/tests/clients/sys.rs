@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::known::Known;
+use tare_testkit::known::KnownFailures;
 use tare_testkit::server::Server;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 use crate::{run_scripts, start, subject};
@@ -192,12 +192,12 @@ fn every_view_can_be_read_and_has_rows_where_the_built_ins_has() {
     let Some(server) = subject() else { return };
     let seen = views(&server);
     drop(server);
-    let reference = views(&start(Provider::BuiltIn));
+    let reference = views(&start(TestProvider::BuiltIn));
     assert!(reference.len() >= 100, "{} views", reference.len());
     assert_eq!(reference.keys().collect::<Vec<_>>(), seen.keys().collect::<Vec<_>>());
     let filled = reference.values().filter(|outcome| outcome.as_deref() == Ok("'1' ")).count();
     assert!(filled > 80, "only {filled} of the built-in's views have rows");
-    let disagreements = Known::read("sys-views").unwrap().disagreements(&failing(&reference, &seen));
+    let disagreements = KnownFailures::read("sys-views").unwrap().disagreements(&failing(&reference, &seen));
     assert_eq!(disagreements, Vec::<String>::new(), "see expected/sys-views");
 }
 
@@ -222,7 +222,7 @@ fn every_routine_does_what_it_does_on_the_built_in() {
     }
     let known = if server.host().version.starts_with("10.6") { "sys-routines-10.6" } else { "sys-routines" };
     drop(server);
-    let reference = routines(&start(Provider::BuiltIn));
-    let disagreements = Known::read(known).unwrap().disagreements(&failing(&reference, &seen));
+    let reference = routines(&start(TestProvider::BuiltIn));
+    let disagreements = KnownFailures::read(known).unwrap().disagreements(&failing(&reference, &seen));
     assert_eq!(disagreements, Vec::<String>::new(), "see expected/{known}");
 }

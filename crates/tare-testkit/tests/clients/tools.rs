@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 use crate::{run_scripts, start, subject};
@@ -52,7 +52,7 @@ fn a_dump_is_that_of_a_server_without_a_performance_schema() {
     );
     assert!(!with.contains("tare"), "the dump holds something of tare's");
     server.stop().unwrap();
-    server.settings = Settings::new(Provider::Off);
+    server.settings = StartSettings::new(TestProvider::Off);
     server.resume().unwrap();
     let without = run(&server, "mariadb-dump", &databases);
     assert_eq!(repeatable(&with), repeatable(&without));
@@ -66,7 +66,7 @@ fn check_and_upgrade_find_nothing_to_complain_about() {
     let before = checksums(&server);
     let checked = run(&server, "mariadb-check", &["--all-databases", "--extended"]);
     let bad: Vec<&str> = checked.lines().filter(|line| !line.ends_with("OK")).collect();
-    let reference = start(Provider::BuiltIn);
+    let reference = start(TestProvider::BuiltIn);
     run_scripts(&reference, &["dml", "engines", "partitions", "triggers"]);
     let expected = run(&reference, "mariadb-check", &["--all-databases", "--extended"]);
     drop(reference);

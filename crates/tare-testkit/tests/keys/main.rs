@@ -8,8 +8,8 @@ mod writes;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 use tare_server::sql;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 /// Names that mean more than themselves in a pattern or in a literal, and names that such a pattern would
 /// find. `{64}` is as long as a name may be.
@@ -45,7 +45,7 @@ fn literal(text: &str, mode: &str) -> String {
 /// A server with such names in every table it can have them in, which now changes no more; and the sessions
 /// that bear them.
 fn server_of_names() -> Option<(Server, Conn, Vec<Conn>)> {
-    let settings = Settings::new(Provider::tare()).option("--table-definition-cache=4000");
+    let settings = StartSettings::new(TestProvider::tare()).option("--table-definition-cache=4000");
     let server = Server::start(settings).unwrap().on_its_port()?;
     let mut conn = server.client().unwrap();
     // Whoever has no account of that name is this one, and bears the name.

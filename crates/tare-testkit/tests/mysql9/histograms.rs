@@ -3,11 +3,11 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::mysql_server::Mysql;
-use tare_testkit::schema::Schema;
+use tare_testkit::schema::SchemaConnection;
 use tare_testkit::turn;
 
 /// Number and bounds of every bucket.
-fn buckets(schema: &mut Schema) -> Vec<String> {
+fn buckets(schema: &mut SchemaConnection) -> Vec<String> {
     let rows = schema.rows("events_statements_histogram_global").unwrap();
     let columns = ["BUCKET_NUMBER", "BUCKET_TIMER_LOW", "BUCKET_TIMER_HIGH"];
     rows.iter().map(|row| columns.map(|column| row.text(column)).join(" ")).collect()
@@ -25,7 +25,7 @@ fn work(conn: &mut Conn) {
 /// Of the statements of [`work`] by digest: how many are counted, in how many rows and with which sum the
 /// histogram is, and whether its quantiles are of buckets that hold something; and whether the histogram of
 /// all has as many at least.
-fn state(schema: &mut Schema) -> String {
+fn state(schema: &mut SchemaConnection) -> String {
     let rows = schema.rows("events_statements_summary_by_digest").unwrap();
     let digest = rows.iter().find(|row| row.text("DIGEST_TEXT").to_lowercase().contains("told"));
     let of_digest = digest.map(|row| {
@@ -35,7 +35,7 @@ fn state(schema: &mut Schema) -> String {
         // Each quantile is the upper bound of a bucket that holds something.
         let held = |column: &str| {
             let bound = row.text(column);
-            let holds = |it: &&tare_testkit::schema::Row| it.text("BUCKET_TIMER_HIGH") == bound;
+            let holds = |it: &&tare_testkit::schema::SchemaRow| it.text("BUCKET_TIMER_HIGH") == bound;
             buckets.iter().find(holds).is_some_and(|it| it.text("COUNT_BUCKET") != "0")
         };
         let held = ["QUANTILE_95", "QUANTILE_99", "QUANTILE_999"].map(held).map(u8::from);

@@ -8,16 +8,16 @@ mod histograms;
 mod oracle;
 mod sys;
 
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 /// A server in the shape `extended`; `None`, with a word, where the built-in is under test or its tables are
 /// not on the server's port.
 fn extended() -> Option<Server> {
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has no such shape");
         return None;
     }
     let options = vec![("shape".to_owned(), "extended".to_owned())];
-    Server::start(Settings::new(Provider::Tare(options))).unwrap().on_its_port()
+    Server::start(StartSettings::new(TestProvider::Tare(options))).unwrap().on_its_port()
 }

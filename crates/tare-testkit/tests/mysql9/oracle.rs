@@ -7,8 +7,8 @@ use mysql::prelude::Queryable;
 use serde::Deserialize;
 use tare_testkit::difference::matches;
 use tare_testkit::mysql_server::Mysql;
-use tare_testkit::schema::{Row, Schema};
-use tare_testkit::script::{Action, Ending, Script};
+use tare_testkit::schema::{SchemaConnection, SchemaRow};
+use tare_testkit::script::{ExpectedEnding, Script, StepAction};
 use tare_testkit::turn;
 
 /// `expected/mysql.toml`, as far as it is about rows.
@@ -43,7 +43,7 @@ fn run(conn: &mut mysql::Conn, script: &Script) -> u64 {
         conn.query_drop(sql).unwrap();
     }
     for step in &script.steps {
-        let Action::Query(sql) = &step.action else { panic!("line {}: only statements", step.line) };
+        let StepAction::Query(sql) = &step.action else { panic!("line {}: only statements", step.line) };
         let drain = |mut result: mysql::QueryResult<'_, '_, '_, mysql::Text>| {
             while let Some(rows) = result.iter() {
                 rows.for_each(drop);
@@ -55,7 +55,7 @@ fn run(conn: &mut mysql::Conn, script: &Script) -> u64 {
             Err(e) => panic!("line {}: {e}", step.line),
         };
         let wanted = match step.ending {
-            Ending::Error(number) => Some(number),
+            ExpectedEnding::Error(number) => Some(number),
             _ => None,
         };
         assert_eq!(error, wanted, "line {}: {sql}", step.line);
@@ -64,7 +64,7 @@ fn run(conn: &mut mysql::Conn, script: &Script) -> u64 {
 }
 
 /// The columns of events that are the same whatever server it is; `0` or `some` of those that are not.
-fn figures(schema: &mut Schema, connection: u64) -> OracleFigures {
+fn figures(schema: &mut SchemaConnection, connection: u64) -> OracleFigures {
     let mut figures = OracleFigures::new();
     let thread = schema.thread_of(connection).unwrap().unwrap();
     events(schema, thread, &mut figures);
@@ -97,7 +97,7 @@ const COUNTED: [&str; 20] = [
 ];
 
 /// Each statement, by its text and how often it was there before.
-fn events(schema: &mut Schema, thread: u64, figures: &mut OracleFigures) {
+fn events(schema: &mut SchemaConnection, thread: u64, figures: &mut OracleFigures) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for row in schema.long_history("statements", thread).unwrap() {
         let text = row.text("SQL_TEXT").split_whitespace().collect::<Vec<_>>().join(" ");
@@ -117,7 +117,7 @@ fn events(schema: &mut Schema, thread: u64, figures: &mut OracleFigures) {
 }
 
 /// Each error that was seen, by its number.
-fn errors(schema: &mut Schema, thread: u64, figures: &mut OracleFigures) {
+fn errors(schema: &mut SchemaConnection, thread: u64, figures: &mut OracleFigures) {
     let table = "events_errors_summary_by_thread_by_error";
     for row in schema.rows_where(table, &[("THREAD_ID", &thread.to_string())]).unwrap() {
         let sums = ["SUM_ERROR_RAISED", "SUM_ERROR_HANDLED"];
@@ -133,7 +133,7 @@ fn errors(schema: &mut Schema, thread: u64, figures: &mut OracleFigures) {
 }
 
 /// Each digest, by its text without what the servers spell differently.
-fn digests(schema: &mut Schema, figures: &mut OracleFigures) {
+fn digests(schema: &mut SchemaConnection, figures: &mut OracleFigures) {
     let table = "events_statements_summary_by_digest";
     let of_script = [("SCHEMA_NAME", "beside")];
     let mut bucketed: BTreeMap<String, u64> = BTreeMap::new();
@@ -166,7 +166,7 @@ fn digests(schema: &mut Schema, figures: &mut OracleFigures) {
 }
 
 /// Whether there is anything.
-fn some(row: &Row, column: &str) -> String {
+fn some(row: &SchemaRow, column: &str) -> String {
     match row.get(column) {
         None => "NULL",
         Some("0") => "0",

@@ -14,12 +14,12 @@ use std::time::Duration;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::poll;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 
 /// A server with these settings of tare's and these options; `None`: skipped, and said so.
 fn started(settings: &[(&str, &str)], options: &[&str]) -> Option<Server> {
-    let server = Settings::new(Provider::under_test()).option("--event-scheduler=ON");
+    let server = StartSettings::new(TestProvider::under_test()).option("--event-scheduler=ON");
     let server = settings.iter().fold(server, |server, (name, value)| server.tare_option(name, value));
     let server = options.iter().fold(server, |server, option| server.option(*option));
     Server::start(server).unwrap().on_its_port()

@@ -4,15 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mysql::prelude::Queryable;
-use tare_testkit::schema::{Row, Schema};
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::schema::{SchemaConnection, SchemaRow};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::until;
 
 /// What a thread is, without its numbers; the parent by its name.
-fn threads(schema: &mut Schema, wanted: impl Fn(&Row) -> bool) -> BTreeMap<String, BTreeSet<Vec<String>>> {
+fn threads(
+    schema: &mut SchemaConnection,
+    wanted: impl Fn(&SchemaRow) -> bool,
+) -> BTreeMap<String, BTreeSet<Vec<String>>> {
     const COLUMNS: [&str; 8] = [
         "TYPE",
         "PROCESSLIST_USER",
@@ -24,7 +27,7 @@ fn threads(schema: &mut Schema, wanted: impl Fn(&Row) -> bool) -> BTreeMap<Strin
         "HISTORY",
     ];
     let rows = schema.rows("threads").unwrap();
-    let parent = |row: &Row| {
+    let parent = |row: &SchemaRow| {
         let parent = rows.iter().find(|other| other.get("THREAD_ID") == row.get("PARENT_THREAD_ID"));
         parent.map_or("-", |parent| parent.text("NAME")).to_owned()
     };
@@ -42,7 +45,7 @@ fn threads(schema: &mut Schema, wanted: impl Fn(&Row) -> bool) -> BTreeMap<Strin
 }
 
 /// Statements, stages and transactions a thread has counted; how often it waited is a matter of time.
-fn counted(schema: &mut Schema, name: &str) -> BTreeMap<String, u64> {
+fn counted(schema: &mut SchemaConnection, name: &str) -> BTreeMap<String, u64> {
     let Some(thread) = schema.value("threads", &[("NAME", name)], "THREAD_ID").unwrap() else {
         return BTreeMap::new();
     };
@@ -69,11 +72,12 @@ struct Seen {
     program: Vec<String>,
 }
 
-fn seen(provider: Provider) -> Seen {
-    let mut server = Server::start(Settings::new(provider)).unwrap();
+fn seen(provider: TestProvider) -> Seen {
+    let mut server = Server::start(StartSettings::new(provider)).unwrap();
     let mut schema = server.schema().unwrap();
     // InnoDB's pool grows and shrinks by need.
-    let in_background = |row: &Row| row.text("TYPE") == "BACKGROUND" && !row.text("NAME").contains("pool");
+    let in_background =
+        |row: &SchemaRow| row.text("TYPE") == "BACKGROUND" && !row.text("NAME").contains("pool");
     let background = threads(&mut schema, in_background);
     let mut conn = server.client().unwrap();
     conn.query_drop("CREATE DATABASE t").unwrap();
@@ -87,7 +91,7 @@ fn seen(provider: Provider) -> Seen {
     )
     .unwrap();
     const WORKER: &str = "thread/sql/event_worker";
-    let is_waiting = |schema: &mut Schema| {
+    let is_waiting = |schema: &mut SchemaConnection| {
         let state = schema.value("threads", &[("NAME", WORKER)], "PROCESSLIST_STATE").unwrap();
         state.as_deref() == Some("User lock")
     };
@@ -102,7 +106,8 @@ fn seen(provider: Provider) -> Seen {
         .map(|text| text.map(str::to_owned))
         .collect();
     conn.query_drop("DO RELEASE_LOCK('until looked at')").unwrap();
-    let gone = |schema: &mut Schema| schema.rows_where("threads", &[("NAME", WORKER)]).unwrap().is_empty();
+    let gone =
+        |schema: &mut SchemaConnection| schema.rows_where("threads", &[("NAME", WORKER)]).unwrap().is_empty();
     assert!(until(|| gone(&mut schema), |gone| *gone), "the event never ends");
     let programs = schema.rows_where("events_statements_summary_by_program", &[("OBJECT_TYPE", "EVENT")]);
     let program = programs
@@ -122,7 +127,7 @@ fn seen(provider: Provider) -> Seen {
 #[test]
 fn the_event_scheduler_and_the_background_are_seen_as_by_the_built_in() {
     let _turn = shared_turn();
-    let (reference, subject) = (seen(Provider::BuiltIn), seen(Provider::under_test()));
+    let (reference, subject) = (seen(TestProvider::BuiltIn), seen(TestProvider::under_test()));
     assert!(reference.background.len() > 5, "{reference:#?}");
     assert_eq!(reference.scheduler.len(), 2, "{reference:#?}");
     assert!(!reference.worker.is_empty() && !reference.program.is_empty(), "{reference:#?}");

@@ -3,10 +3,10 @@
 
 use mysql::prelude::Queryable;
 use mysql::{Row, Value};
-use tare_testkit::host::Host;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::host::HostProgram;
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 const CHANGES: &[&str] = &[
     "CREATE DATABASE t",
@@ -21,8 +21,8 @@ const CHANGES: &[&str] = &[
 ];
 
 /// Types and texts of what the changes leave in the binary log.
-fn logged(provider: Provider, format: &str) -> Vec<String> {
-    let settings = Settings::new(provider).option("--log-bin=log").option("--server-id=1");
+fn logged(provider: TestProvider, format: &str) -> Vec<String> {
+    let settings = StartSettings::new(provider).option("--log-bin=log").option("--server-id=1");
     let server = Server::start(settings.option(format!("--binlog-format={format}"))).unwrap();
     let mut conn = server.client().unwrap();
     CHANGES.iter().for_each(|sql| conn.query_drop(sql).unwrap_or_else(|e| panic!("{sql}: {e}")));
@@ -37,12 +37,12 @@ fn logged(provider: Provider, format: &str) -> Vec<String> {
 #[test]
 fn changes_are_logged_as_with_the_built_in() {
     let _turn = shared_turn();
-    if Provider::under_test().is_tare() && !Host::find().unwrap().has_federated() {
+    if TestProvider::under_test().is_tare() && !HostProgram::find().unwrap().has_federated() {
         return println!("skipped: without FEDERATED the tables are not on the server's port");
     }
     for format in ["ROW", "STATEMENT", "MIXED"] {
-        let expected = logged(Provider::BuiltIn, format);
+        let expected = logged(TestProvider::BuiltIn, format);
         assert!(expected.iter().any(|event| event.contains("CREATE TABLE")), "{expected:?}");
-        assert_eq!(logged(Provider::under_test(), format), expected, "{format}");
+        assert_eq!(logged(TestProvider::under_test(), format), expected, "{format}");
     }
 }

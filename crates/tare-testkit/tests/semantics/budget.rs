@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_testkit::poll_every;
-use tare_testkit::schema::{Row, Schema};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::schema::{SchemaConnection, SchemaRow};
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 use tempfile::NamedTempFile;
 
@@ -68,12 +68,12 @@ fn file(text: &str) -> NamedTempFile {
     file
 }
 
-fn governed(prices: &NamedTempFile, budget: &str) -> Settings {
+fn governed(prices: &NamedTempFile, budget: &str) -> StartSettings {
     governed_at("lean", prices, budget)
 }
 
-fn governed_at(level: &str, prices: &NamedTempFile, budget: &str) -> Settings {
-    Settings::new(Provider::under_test())
+fn governed_at(level: &str, prices: &NamedTempFile, budget: &str) -> StartSettings {
+    StartSettings::new(TestProvider::under_test())
         .tare_option("prices", prices.path().display())
         .tare_option("budget", budget)
         .tare_option("budget-every", 1)
@@ -111,40 +111,40 @@ fn under_load<T>(server: &Server, sql: &str, f: impl FnOnce() -> T) -> T {
     })
 }
 
-fn status(schema: &mut Schema, name: &str) -> String {
+fn status(schema: &mut SchemaConnection, name: &str) -> String {
     schema.value("tare_status", &[("NAME", name)], "VALUE").unwrap().expect(name)
 }
 
 /// Waits until the governor has looked so often more.
-fn looks(schema: &mut Schema, more: u64) {
-    let count = |schema: &mut Schema| status(schema, "budget_looks").parse::<u64>().unwrap();
+fn looks(schema: &mut SchemaConnection, more: u64) {
+    let count = |schema: &mut SchemaConnection| status(schema, "budget_looks").parse::<u64>().unwrap();
     let (first, pause) = (count(schema), Duration::from_millis(50));
     let looked = poll_every(pause, Duration::from_secs(120), || count(schema) >= first + more);
     assert!(looked.is_some(), "no look: {:?}", schema.tare_status());
 }
 
-fn level(schema: &mut Schema, name: &str) -> String {
+fn level(schema: &mut SchemaConnection, name: &str) -> String {
     schema.value("tare_levels", &[("NAME", name)], "LEVEL").unwrap().expect(name)
 }
 
-fn set(schema: &mut Schema, name: &str, set: (&str, &str)) {
+fn set(schema: &mut SchemaConnection, name: &str, set: (&str, &str)) {
     schema.update("tare_levels", &[set], &[("NAME", name)]).unwrap();
 }
 
-fn budget(schema: &mut Schema, value: &str) {
+fn budget(schema: &mut SchemaConnection, value: &str) {
     schema.update("tare_status", &[("VALUE", value)], &[("NAME", "budget")]).unwrap();
 }
 
 /// Rows of instruments; those that concern all are left out.
-fn moves(schema: &mut Schema) -> Vec<Row> {
+fn moves(schema: &mut SchemaConnection) -> Vec<SchemaRow> {
     let mut rows = schema.rows("tare_decisions").unwrap();
     rows.retain(|row| row.get("NAME").is_some());
     rows
 }
 
 /// Moments at which something was given up.
-fn cuts(rows: &[Row]) -> BTreeSet<String> {
-    let is_cut = |row: &&Row| row.text("WHY").starts_with("over budget");
+fn cuts(rows: &[SchemaRow]) -> BTreeSet<String> {
+    let is_cut = |row: &&SchemaRow| row.text("WHY").starts_with("over budget");
     rows.iter().filter(is_cut).map(|row| row.text("DECISION_TIME").to_owned()).collect()
 }
 
@@ -248,7 +248,8 @@ fn a_budget_that_persons_stand_in_the_way_of_says_so_and_the_server_ends_in_the_
     assert_eq!(level(&mut schema, HANDLER), "off");
     assert_eq!(level(&mut schema, TABLE_LOCK), "sums");
     let said = schema.rows("tare_decisions").unwrap();
-    let said: Vec<&Row> = said.iter().filter(|row| row.text("WHY").starts_with("cannot be kept")).collect();
+    let said: Vec<&SchemaRow> =
+        said.iter().filter(|row| row.text("WHY").starts_with("cannot be kept")).collect();
     assert_eq!(said.len(), 1, "{said:?}");
     assert_eq!(server.log().matches("the budget of 5% cannot be kept").count(), 1);
     drop(schema);
@@ -293,7 +294,8 @@ fn connections_are_in_the_account_of_what_watching_costs() {
     let of_connections =
         "[connection]\noff = { ns = 1e6, low = 1e6, high = 1e6 }\non = { ns = 5e6, low = 5e6, high = 5e6 }\n";
     let file = file(&(of_events + of_connections));
-    let settings = Settings::new(Provider::under_test()).tare_option("prices", file.path().display());
+    let settings =
+        StartSettings::new(TestProvider::under_test()).tare_option("prices", file.path().display());
     let server = Server::start(settings).unwrap();
     let mut schema = server.schema().unwrap();
     schema.rows("tare_prices").unwrap();
@@ -314,7 +316,8 @@ fn connections_are_in_the_account_of_what_watching_costs() {
 fn metadata_locks_and_waits_for_rows_are_in_the_account_though_no_table_counts_them() {
     let _turn = turn();
     let file = prices(&["table-io", "metadata-lock"]);
-    let settings = Settings::new(Provider::under_test()).tare_option("prices", file.path().display());
+    let settings =
+        StartSettings::new(TestProvider::under_test()).tare_option("prices", file.path().display());
     let server = Server::start(settings).unwrap();
     fill(&server);
     let mut conn = server.client().unwrap();
@@ -353,7 +356,8 @@ fn prices_follow_the_machine_where_they_say_how_fast_theirs_was() {
     // No machine does the work in a nanosecond: this one is taken for four times as slow, which is the most.
     let of = |work: &str| {
         let file = file(&dear.replacen("[price.", &format!("{work}[price."), 1));
-        let settings = Settings::new(Provider::under_test()).tare_option("prices", file.path().display());
+        let settings =
+            StartSettings::new(TestProvider::under_test()).tare_option("prices", file.path().display());
         let server = Server::start(settings).unwrap();
         fill(&server);
         let mut schema = server.schema().unwrap();
@@ -371,7 +375,8 @@ fn prices_follow_the_machine_where_they_say_how_fast_theirs_was() {
 fn without_a_budget_nobody_looks_but_readers_and_a_broken_price_file_is_a_warning() {
     let _turn = turn();
     let file = file("[origin]\nprovider = \"tare\"\n");
-    let settings = Settings::new(Provider::under_test()).tare_option("prices", file.path().display());
+    let settings =
+        StartSettings::new(TestProvider::under_test()).tare_option("prices", file.path().display());
     let server = Server::start(settings).unwrap();
     fill(&server);
     let governors = || server.process().unwrap().threads_named("tare-governor").unwrap().len();
@@ -415,13 +420,13 @@ fn with_its_memory_full_the_engine_is_governed_all_the_same() {
 }
 
 /// How often statements of this text were counted, by digest.
-fn counted(schema: &mut Schema, text: &str) -> u64 {
+fn counted(schema: &mut SchemaConnection, text: &str) -> u64 {
     let mut rows = schema.rows("events_statements_summary_by_digest").unwrap();
     rows.retain(|row| row.get("DIGEST_TEXT") == Some(text));
     rows.iter().filter_map(|row| row.number("COUNT_STAR")).sum()
 }
 
-fn stages(schema: &mut Schema) -> u64 {
+fn stages(schema: &mut SchemaConnection) -> u64 {
     let rows = schema.rows("events_stages_summary_global_by_event_name").unwrap();
     rows.iter().filter_map(|row| row.number("COUNT_STAR")).sum()
 }
@@ -451,7 +456,7 @@ fn samples_give_way_before_levels_do_and_every_statement_is_counted() {
     });
     assert!(moves(&mut schema).is_empty(), "{:?}", moves(&mut schema));
     let rows = schema.rows("tare_decisions").unwrap();
-    let rates: Vec<&Row> = rows.iter().filter(|row| row.text("WHY").starts_with("sample: ")).collect();
+    let rates: Vec<&SchemaRow> = rows.iter().filter(|row| row.text("WHY").starts_with("sample: ")).collect();
     assert!(rates[0].text("WHY").starts_with("sample: 1000/s to "), "{rates:?}");
     assert!(rates[0].text("WHY").contains("/s; over budget: "), "{rates:?}");
     assert!(rates.len() <= 12, "{rates:?}");
@@ -470,7 +475,7 @@ fn statements_are_counted_whatever_that_costs_unless_the_budget_is_strict() {
         let server = Server::start(governed_at(at, &file, "1%")).unwrap();
         fill(&server);
         let mut schema = server.schema().unwrap();
-        let strict = |schema: &mut Schema, value: &str| {
+        let strict = |schema: &mut SchemaConnection, value: &str| {
             schema.update("tare_status", &[("VALUE", value)], &[("NAME", "budget_strict")])
         };
         assert_eq!(status(&mut schema, "budget_strict"), "OFF");
@@ -495,7 +500,8 @@ fn statements_are_counted_whatever_that_costs_unless_the_budget_is_strict() {
 #[test]
 fn one_statement_sets_the_levels_of_many() {
     let _turn = turn();
-    let server = Server::start(Settings::new(Provider::under_test()).tare_option("level", "sums")).unwrap();
+    let server =
+        Server::start(StartSettings::new(TestProvider::under_test()).tare_option("level", "sums")).unwrap();
     let Some(server) = server.on_its_port() else { return };
     let mut conn = server.client().unwrap();
     let mut one = |query: &str| conn.query_first::<String, _>(query).unwrap().unwrap_or_default();
@@ -525,7 +531,7 @@ fn a_budget_too_small_for_locks_leaves_them_to_the_server_but_not_those_that_are
     let _turn = turn();
     let file = prices(&[]);
     // Mutexes and rwlocks by instance, and those whose instruments are on.
-    let seen = |settings: Settings| {
+    let seen = |settings: StartSettings| {
         let server = Server::start(settings).unwrap();
         fill(&server);
         let mut schema = server.schema().unwrap();

@@ -3,9 +3,9 @@
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::raw::Raw;
 use crate::until;
@@ -17,12 +17,12 @@ const KEPT: usize = 100;
 /// port.
 fn both<A>(answers: impl Fn(&Server) -> A) -> Option<(A, A)> {
     let start = |provider| {
-        Server::start(Settings::new(provider).provider_option("max-sql-text-length", KEPT))
+        Server::start(StartSettings::new(provider).provider_option("max-sql-text-length", KEPT))
             .unwrap()
             .on_its_port()
     };
-    let expected = answers(&start(Provider::BuiltIn)?);
-    Some((expected, answers(&start(Provider::under_test())?)))
+    let expected = answers(&start(TestProvider::BuiltIn)?);
+    Some((expected, answers(&start(TestProvider::under_test())?)))
 }
 
 /// A client whose statements are looked at by another.

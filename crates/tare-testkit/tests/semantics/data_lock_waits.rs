@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::scene::{Pair, SCRIPTS, Scene};
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::scene::{SCRIPTS, Scene, WaiterAndHolder};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 /// A server that lets deadlocks be looked at; `None`: it has no such tables.
 fn server() -> Option<Server> {
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has no such table");
         return None;
     }
-    let settings = Settings::new(Provider::under_test())
+    let settings = StartSettings::new(TestProvider::under_test())
         .tare_option("shape", "extended")
         .option("--innodb-deadlock-detect=OFF")
         .option("--innodb-lock-wait-timeout=600");
@@ -23,7 +23,7 @@ fn server() -> Option<Server> {
 }
 
 /// Pairs of connections, each as often as it is told.
-fn pairs(conn: &mut Conn, joined: &str) -> Vec<Pair> {
+fn pairs(conn: &mut Conn, joined: &str) -> Vec<WaiterAndHolder> {
     let sql = format!(
         "SELECT r.PROCESSLIST_ID, b.PROCESSLIST_ID FROM performance_schema.data_lock_waits w {joined} \
          JOIN performance_schema.threads r ON r.THREAD_ID = w.REQUESTING_THREAD_ID \
@@ -47,7 +47,7 @@ fn only_those_are_in_the_way_that_hold_what_is_waited_for() {
         let mut scene = Scene::new(&server).unwrap();
         script(&mut scene).unwrap_or_else(|error| panic!("{name}: {error}"));
         let seen = pairs(&mut conn, "");
-        let expected: Vec<Pair> = scene.truth.iter().copied().collect();
+        let expected: Vec<WaiterAndHolder> = scene.truth.iter().copied().collect();
         assert_eq!(seen, expected, "{name}");
         assert_eq!(pairs(&mut conn, LOCKS), expected, "{name}: joined with the locks");
         let same: Vec<String> = conn

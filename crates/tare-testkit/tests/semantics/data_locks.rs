@@ -3,9 +3,9 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::until;
 
@@ -61,11 +61,11 @@ fn seen(conn: &mut Conn) -> Vec<NamedLock> {
 #[test]
 fn locks_on_data_are_named_alike_however_a_session_quotes() {
     let _turn = shared_turn();
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has no such table");
         return;
     }
-    let settings = Settings::new(Provider::under_test()).tare_option("shape", "extended");
+    let settings = StartSettings::new(TestProvider::under_test()).tare_option("shape", "extended");
     let Some(server) = Server::start(settings).unwrap().on_its_port() else { return };
     make_tables(&server);
     // Everybody waits for one row of each table, which one transaction holds.

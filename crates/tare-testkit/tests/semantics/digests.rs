@@ -1,15 +1,15 @@
 //! The digest table: its size, what happens when it is full, and what becomes of a text that is cut.
 
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 const TABLE: &str = "performance_schema.events_statements_summary_by_digest";
 
 /// A server with these settings of the provider; `None` where its tables cannot be read through the server.
 fn server(provider: &[(&str, &str)], shape: &str, options: &[&str]) -> Option<Server> {
-    let settings = Settings::new(Provider::under_test()).tare_option("shape", shape);
+    let settings = StartSettings::new(TestProvider::under_test()).tare_option("shape", shape);
     let settings =
         provider.iter().fold(settings, |settings, (name, value)| settings.provider_option(name, value));
     let settings = options.iter().fold(settings, |settings, option| settings.option(*option));
@@ -119,8 +119,8 @@ fn digests_of_which_not_all_is_kept_are_the_built_ins() {
     let common = format!("SELECT {}", columns.join(", "));
     let statements =
         [common.clone(), format!("{common}, 1"), format!("{common} LIMIT 1"), format!("{common}, 2")];
-    let answers = |provider: Provider| {
-        let settings = Settings::new(provider).provider_option("max-digest-length", 200);
+    let answers = |provider: TestProvider| {
+        let settings = StartSettings::new(provider).provider_option("max-digest-length", 200);
         let server = Server::start(settings).unwrap().on_its_port()?;
         let mut conn = server.client().unwrap();
         statements.iter().for_each(|sql| conn.query_drop(sql).unwrap());
@@ -131,7 +131,7 @@ fn digests_of_which_not_all_is_kept_are_the_built_ins() {
             .unwrap();
         Some(rows)
     };
-    let Some(expected) = answers(Provider::BuiltIn) else { return };
-    let Some(found) = answers(Provider::under_test()) else { return };
+    let Some(expected) = answers(TestProvider::BuiltIn) else { return };
+    let Some(found) = answers(TestProvider::under_test()) else { return };
     assert_eq!((found.len(), &found), (3, &expected));
 }

@@ -4,20 +4,23 @@ use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error};
-use tare_testkit::schema::Schema;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::schema::SchemaConnection;
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::{error, until};
 
 /// A server that has the tables; `None` where the provider under test has none.
 fn extended() -> Option<Server> {
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has no such tables");
         return None;
     }
-    Some(Server::start(Settings::new(Provider::under_test()).tare_option("shape", "extended")).unwrap())
+    Some(
+        Server::start(StartSettings::new(TestProvider::under_test()).tare_option("shape", "extended"))
+            .unwrap(),
+    )
 }
 
 /// Such a server, where it counts errors.
@@ -36,7 +39,7 @@ pub(crate) fn counting() -> Option<Server> {
 type ErrorSums = (u64, u64);
 
 /// Those of every error at a level, by number (none: the row of all others); errors nobody saw are left out.
-fn sums(schema: &mut Schema, level: &str) -> BTreeMap<Option<u64>, ErrorSums> {
+fn sums(schema: &mut SchemaConnection, level: &str) -> BTreeMap<Option<u64>, ErrorSums> {
     let mut sums = BTreeMap::<_, ErrorSums>::new();
     for row in schema.rows(&format!("events_errors_summary_{level}_by_error")).unwrap() {
         let number = |column: &str| row.number(column).unwrap();
@@ -234,7 +237,7 @@ fn the_instrument_switches_errors_off_and_the_strict_shape_has_none() {
     assert_eq!(sums(&mut schema, "global"), BTreeMap::from([(Some(1064), (1, 0))]));
     drop((schema, server));
 
-    let strict = Server::start(Settings::new(Provider::under_test())).unwrap();
+    let strict = Server::start(StartSettings::new(TestProvider::under_test())).unwrap();
     let mut schema = strict.schema().unwrap();
     assert_eq!(schema.rows_where("setup_instruments", &instrument).unwrap().len(), 0);
     assert!(schema.rows("events_errors_summary_global_by_error").is_err());
@@ -261,7 +264,7 @@ fn silent(server: &Server) -> Conn {
     conn
 }
 
-fn shown(schema: &mut Schema) -> Vec<(String, String)> {
+fn shown(schema: &mut SchemaConnection) -> Vec<(String, String)> {
     let rows = schema.rows("error_log").unwrap();
     rows.iter().map(|row| (row.text("PRIO").to_uppercase(), row.text("DATA").to_owned())).collect()
 }
@@ -302,10 +305,10 @@ fn the_error_log_has_the_messages_of_the_file() {
 #[test]
 fn log_status_tells_where_the_logs_are() {
     let _turn = shared_turn();
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         return println!("skipped: the built-in has no such table");
     }
-    let settings = Settings::new(Provider::under_test()).tare_option("shape", "extended");
+    let settings = StartSettings::new(TestProvider::under_test()).tare_option("shape", "extended");
     let settings = settings.option("--log-bin=log").option("--server-id=1");
     let Some(server) = Server::start(settings).unwrap().on_its_port() else { return };
     let mut conn = server.client().unwrap();

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mysql::Conn;
-use tare_testkit::schema::Schema;
+use tare_testkit::schema::SchemaConnection;
 use tare_testkit::server::Server;
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::parties::{close, connect, with_users, work};
 use crate::until;
@@ -30,7 +30,7 @@ const LEVELS: [&str; 5] = ["by_thread", "by_account", "by_user", "by_host", "glo
 /// Sums by instrument and column.
 type FoldedSums = BTreeMap<(String, &'static str), u64>;
 
-fn sums(schema: &mut Schema, at: usize, level: &str, filter: &[(&str, &str)]) -> FoldedSums {
+fn sums(schema: &mut SchemaConnection, at: usize, level: &str, filter: &[(&str, &str)]) -> FoldedSums {
     let (family, columns) = FAMILIES[at];
     let rows = schema.rows_where(&format!("{family}_{level}_by_event_name"), filter).unwrap();
     let mut sums = FoldedSums::new();
@@ -49,7 +49,7 @@ fn add(into: &mut FoldedSums, of: FoldedSums) {
 }
 
 /// Every level at one time, of the instruments that stood still meanwhile.
-fn at_rest(schema: &mut Schema, at: usize) -> [FoldedSums; 5] {
+fn at_rest(schema: &mut SchemaConnection, at: usize) -> [FoldedSums; 5] {
     let before = sums(schema, at, "global", &[]);
     let first = sums(schema, at, "by_host", &[]);
     let mut levels = LEVELS.map(|level| sums(schema, at, level, &[]));
@@ -63,7 +63,7 @@ fn at_rest(schema: &mut Schema, at: usize) -> [FoldedSums; 5] {
 }
 
 /// Connections of two users, batch after batch; what each of them had counted when it was last seen.
-fn churn(server: &Server, schema: &mut Schema, batches: usize) -> [FoldedSums; 5] {
+fn churn(server: &Server, schema: &mut SchemaConnection, batches: usize) -> [FoldedSums; 5] {
     let mut closed = [const { FoldedSums::new() }; 5];
     for batch in 0..batches {
         let mut open: Vec<Conn> =
@@ -86,7 +86,7 @@ fn add_all(into: &mut [FoldedSums; 5], of: [FoldedSums; 5]) {
 }
 
 /// What an idle connection has counted by itself: its last statement ends a moment after the answer.
-fn seen(schema: &mut Schema, conn: &Conn) -> [FoldedSums; 5] {
+fn seen(schema: &mut SchemaConnection, conn: &Conn) -> [FoldedSums; 5] {
     let thread = schema.thread_of(u64::from(conn.connection_id())).unwrap().unwrap().to_string();
     let mut all = || std::array::from_fn(|at| sums(schema, at, "by_thread", &[("THREAD_ID", &thread)]));
     let mut last: [FoldedSums; 5] = all();
@@ -132,7 +132,7 @@ fn every_level_adds_up_to_the_next_after_churn() {
         // Memory of the server's own is nobody's; and the built-in's global summary of waits is made of
         // instances.
         all.retain(|(name, _), _| hosts.keys().any(|(of_hosts, _)| of_hosts == name));
-        if *family != "events_waits_summary" || Provider::under_test().is_tare() {
+        if *family != "events_waits_summary" || TestProvider::under_test().is_tare() {
             assert_eq!(apart(&hosts, &all), Vec::<String>::new(), "{family}, hosts and global");
         }
 

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
-use tare_testkit::load::Load;
-use tare_testkit::schema::{Row, Schema};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::{Provider, setting};
+use tare_testkit::load::SysbenchLoad;
+use tare_testkit::schema::{SchemaConnection, SchemaRow};
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::{TestProvider, setting};
 use tare_testkit::turn;
 
 /// A server in the shape `extended`, with all of a load's statements in the long history; `None`, with a
 /// word, under the built-in.
 fn extended() -> Option<Server> {
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has no histograms");
         return None;
     }
@@ -22,16 +22,16 @@ fn extended() -> Option<Server> {
         option("events_statements_history_long_size", "100000"),
         option("memory_max", "256M"),
     ];
-    let settings = Settings::new(Provider::Tare(options)).option("--max-connections=300");
+    let settings = StartSettings::new(TestProvider::Tare(options)).option("--max-connections=300");
     Some(Server::start(settings.option("--innodb-flush-log-at-trx-commit=2")).unwrap())
 }
 
-fn number(row: &Row, column: &str) -> u64 {
+fn number(row: &SchemaRow, column: &str) -> u64 {
     row.number(column).unwrap_or_else(|| panic!("{column} of {row:?}"))
 }
 
 /// COUNT_BUCKET by digest and bucket, with the bucket's bounds.
-fn by_digest(schema: &mut Schema) -> BTreeMap<String, Vec<(u64, u64, u64)>> {
+fn by_digest(schema: &mut SchemaConnection) -> BTreeMap<String, Vec<(u64, u64, u64)>> {
     let mut histograms: BTreeMap<String, Vec<(u64, u64, u64)>> = BTreeMap::new();
     for row in schema.rows_where("events_statements_histogram_by_digest", &[("SCHEMA_NAME", "h")]).unwrap() {
         let buckets = histograms.entry(row.text("DIGEST").to_owned()).or_default();
@@ -44,7 +44,7 @@ fn by_digest(schema: &mut Schema) -> BTreeMap<String, Vec<(u64, u64, u64)>> {
 }
 
 /// Counts of the digests of schema `h`.
-fn counts(schema: &mut Schema) -> BTreeMap<String, u64> {
+fn counts(schema: &mut SchemaConnection) -> BTreeMap<String, u64> {
     let rows = schema.rows_where("events_statements_summary_by_digest", &[("SCHEMA_NAME", "h")]).unwrap();
     rows.iter().map(|row| (row.text("DIGEST").to_owned(), number(row, "COUNT_STAR"))).collect()
 }
@@ -126,9 +126,10 @@ fn quantiles_lie_in_the_bucket_of_what_was_recorded() {
     assert!(compared >= 4000 && rows.len() >= STATEMENTS.len(), "{compared} of {}", rows.len());
 
     // Of all statements: those of this connection go on meanwhile.
-    let total =
-        |schema: &mut Schema| schema.sum("events_statements_histogram_global", &[], "COUNT_BUCKET").unwrap();
-    let sum = |schema: &mut Schema, table: &str| schema.sum(table, &[], "COUNT_STAR").unwrap();
+    let total = |schema: &mut SchemaConnection| {
+        schema.sum("events_statements_histogram_global", &[], "COUNT_BUCKET").unwrap()
+    };
+    let sum = |schema: &mut SchemaConnection, table: &str| schema.sum(table, &[], "COUNT_STAR").unwrap();
     let before = sum(&mut schema, "events_statements_summary_global_by_event_name");
     let shown = total(&mut schema);
     let after = sum(&mut schema, "events_statements_summary_global_by_event_name");
@@ -191,8 +192,8 @@ fn histograms_of_other_events_add_up_to_their_counts() {
 
 #[test]
 fn under_64_threads_histograms_add_up_to_the_counts_of_their_digests() {
-    const LOAD: Load =
-        Load { workload: "oltp_point_select", threads: 64, tables: 2, rows: 1000, prepared: false };
+    const LOAD: SysbenchLoad =
+        SysbenchLoad { workload: "oltp_point_select", threads: 64, tables: 2, rows: 1000, prepared: false };
     let _turn = turn();
     let Some(server) = extended() else { return };
     LOAD.prepare(&server).unwrap();
@@ -201,7 +202,7 @@ fn under_64_threads_histograms_add_up_to_the_counts_of_their_digests() {
     let mut compared = 0;
     // One client asks what another one counts: a histogram read between two counts is between them.
     while running.is_running() {
-        let counts = |schema: &mut Schema| -> BTreeMap<String, u64> {
+        let counts = |schema: &mut SchemaConnection| -> BTreeMap<String, u64> {
             let rows = schema.rows("events_statements_summary_by_digest").unwrap();
             rows.iter().map(|row| (row.text("DIGEST").to_owned(), number(row, "COUNT_STAR"))).collect()
         };
@@ -228,10 +229,12 @@ fn truncate_resets_histograms_as_mysql_does() {
     let Some(server) = extended() else { return };
     make_schema(&server);
     let mut schema = server.schema().unwrap();
-    let global =
-        |schema: &mut Schema| schema.sum("events_statements_histogram_global", &[], "COUNT_BUCKET").unwrap();
-    let of_digests =
-        |schema: &mut Schema| -> u64 { by_digest(schema).values().flatten().map(|(.., count)| count).sum() };
+    let global = |schema: &mut SchemaConnection| {
+        schema.sum("events_statements_histogram_global", &[], "COUNT_BUCKET").unwrap()
+    };
+    let of_digests = |schema: &mut SchemaConnection| -> u64 {
+        by_digest(schema).values().flatten().map(|(.., count)| count).sum()
+    };
     load(&server, 2, 100);
     let (all, digests) = (global(&mut schema), of_digests(&mut schema));
     assert!(all >= 200 && digests >= 200, "{all}, {digests}");

@@ -4,16 +4,16 @@ use std::net::TcpListener;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 /// A server that takes connections from addresses and looks their names up.
-fn listening(provider: Provider) -> (Server, u16) {
+fn listening(provider: TestProvider) -> (Server, u16) {
     // Between here and the server's start somebody else may take it; then the server does not start and says
     // so.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let settings = Settings::new(provider)
+    let settings = StartSettings::new(provider)
         .option("--skip-networking=OFF")
         .option("--skip-name-resolve=OFF")
         .option("--bind-address=0.0.0.0")
@@ -85,11 +85,11 @@ fn addresses_that_connected_are_those_the_built_in_shows() {
         );
         return;
     }
-    let (subject, port) = listening(Provider::under_test());
+    let (subject, port) = listening(TestProvider::under_test());
     let Some(subject) = subject.on_its_port() else { return };
     let found = seen(&subject, port);
     drop(subject);
-    let (reference, port) = listening(Provider::BuiltIn);
+    let (reference, port) = listening(TestProvider::BuiltIn);
     let expected = seen(&reference, port);
     assert!(expected.iter().any(|rows| !rows.is_empty()), "{expected:#?}");
     assert!(expected[0].is_empty());

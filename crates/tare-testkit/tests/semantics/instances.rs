@@ -1,15 +1,15 @@
 //! What is there now: metadata locks, open tables, prepared statements, programs.
 
 use mysql::prelude::Queryable;
-use tare_testkit::schema::{Row, Schema};
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::schema::{SchemaConnection, SchemaRow};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::{Watched, error, server, until};
 
 /// The metadata locks on a table: owner, type, duration, status.
-fn locks(schema: &mut Schema, table: &str) -> Vec<[String; 4]> {
+fn locks(schema: &mut SchemaConnection, table: &str) -> Vec<[String; 4]> {
     let rows =
         schema.rows_where("metadata_locks", &[("OBJECT_TYPE", "TABLE"), ("OBJECT_NAME", table)]).unwrap();
     let columns = ["OWNER_THREAD_ID", "LOCK_TYPE", "LOCK_DURATION", "LOCK_STATUS"];
@@ -66,7 +66,7 @@ fn how_an_open_table_is_locked_and_by_whom() {
     for name in ["m", "n"] {
         watched.run(&format!("CREATE TABLE t.{name} (a INT PRIMARY KEY) ENGINE=MyISAM"));
     }
-    let handle = |schema: &mut Schema, name: &str| -> Option<[String; 4]> {
+    let handle = |schema: &mut SchemaConnection, name: &str| -> Option<[String; 4]> {
         let rows =
             schema.rows_where("table_handles", &[("OBJECT_SCHEMA", "t"), ("OBJECT_NAME", name)]).unwrap();
         let columns = ["OBJECT_TYPE", "OWNER_THREAD_ID", "INTERNAL_LOCK", "EXTERNAL_LOCK"];
@@ -92,11 +92,12 @@ fn a_prepared_statement_is_counted_until_it_is_deallocated() {
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
     let thread = watched.thread.clone();
-    let row = |schema: &mut Schema| -> Option<Row> {
+    let row = |schema: &mut SchemaConnection| -> Option<SchemaRow> {
         schema.rows_where("prepared_statements_instances", &[("OWNER_THREAD_ID", &thread)]).unwrap().pop()
     };
-    let counts =
-        |row: &Row| ["COUNT_EXECUTE", "SUM_ROWS_SENT", "COUNT_REPREPARE"].map(|it| row.number(it).unwrap());
+    let counts = |row: &SchemaRow| {
+        ["COUNT_EXECUTE", "SUM_ROWS_SENT", "COUNT_REPREPARE"].map(|it| row.number(it).unwrap())
+    };
     watched.run("CREATE DATABASE t");
     watched.run("CREATE TABLE t.t (a INT)");
     watched.run("INSERT INTO t.t VALUES (1), (2)");
@@ -145,12 +146,13 @@ fn a_program_is_counted_with_its_statements_until_it_is_dropped() {
     watched.run("CREATE TRIGGER t.g BEFORE INSERT ON t.t FOR EACH ROW SET @a = 1");
     watched.run_often("CALL t.p()", 2);
     watched.run("DO 0");
-    let row = |schema: &mut Schema, kind: &str| -> Option<Row> {
+    let row = |schema: &mut SchemaConnection, kind: &str| -> Option<SchemaRow> {
         let filter = [("OBJECT_TYPE", kind), ("OBJECT_SCHEMA", "t")];
         schema.rows_where("events_statements_summary_by_program", &filter).unwrap().pop()
     };
-    let counts =
-        |row: &Row| ["COUNT_STAR", "COUNT_STATEMENTS", "SUM_ROWS_SENT"].map(|it| row.number(it).unwrap());
+    let counts = |row: &SchemaRow| {
+        ["COUNT_STAR", "COUNT_STATEMENTS", "SUM_ROWS_SENT"].map(|it| row.number(it).unwrap())
+    };
     let procedure = row(&mut schema, "PROCEDURE").unwrap();
     assert_eq!((procedure.text("OBJECT_NAME"), counts(&procedure)), ("p", [2, 4, 6]));
     for column in ["SUM_TIMER_WAIT", "SUM_STATEMENTS_WAIT", "MIN_STATEMENTS_WAIT", "MAX_STATEMENTS_WAIT"] {
@@ -170,14 +172,15 @@ fn a_program_is_counted_with_its_statements_until_it_is_dropped() {
 #[test]
 fn waits_of_each_lock_add_up_to_those_of_their_instrument() {
     let _turn = shared_turn();
-    let settings = Settings::new(Provider::under_test()).tare_option("synch-waits-by-instance", "ON");
+    let settings =
+        StartSettings::new(TestProvider::under_test()).tare_option("synch-waits-by-instance", "ON");
     let server = Server::start(settings).unwrap();
     let mut schema = server.schema().unwrap();
     let mut conns: Vec<_> = (0..4).map(|_| server.client().unwrap()).collect();
     conns[0].query_drop("CREATE DATABASE t").unwrap();
     conns[0].query_drop("CREATE TABLE t.t (a INT PRIMARY KEY AUTO_INCREMENT, b INT) ENGINE=InnoDB").unwrap();
     let tables = ["events_waits_summary_by_instance", "events_waits_summary_global_by_event_name"];
-    let sums = |schema: &mut Schema, name: &str| -> [u64; 2] {
+    let sums = |schema: &mut SchemaConnection, name: &str| -> [u64; 2] {
         tables.map(|table| schema.sum(table, &[("EVENT_NAME", name)], "COUNT_STAR").unwrap())
     };
     // Again when a thread of the server's took a lock after the one was emptied and before the other was.
@@ -228,7 +231,7 @@ fn who_holds_a_mutex_or_an_rwlock() {
     let mut watched = Watched::connect(&server, &mut schema);
     let mut holder = Watched::connect(&server, &mut schema);
     let thread = watched.thread.clone();
-    let held = |schema: &mut Schema, table: &str, name: &str, column: &str| -> Vec<String> {
+    let held = |schema: &mut SchemaConnection, table: &str, name: &str, column: &str| -> Vec<String> {
         let rows = schema.rows_where(table, &[("NAME", name)]).unwrap();
         let held = rows.iter().filter_map(|row| row.get(column)).filter(|held| *held != "0");
         held.map(str::to_owned).collect()
@@ -290,10 +293,10 @@ const ASK: &str = "CREATE TABLE t.f (a INT) ENGINE=FEDERATED CONNECTION='nobody'
 /// are kept under. Once `has` says that it has that, `reader` asks for a server; `look` sees both, and may
 /// ask whether one of them is done. Returns what the two said: who fails before all are done waits for ever.
 fn while_servers_are_locked<T>(
-    schema: &mut Schema,
+    schema: &mut SchemaConnection,
     [holder, writer, reader]: [&mut Watched; 3],
-    has: impl Fn(&mut Schema) -> Option<String>,
-    look: impl FnOnce(&mut Schema, &dyn Fn() -> bool) -> T,
+    has: impl Fn(&mut SchemaConnection) -> Option<String>,
+    look: impl FnOnce(&mut SchemaConnection, &dyn Fn() -> bool) -> T,
 ) -> (Option<String>, T) {
     holder.run("LOCK TABLES mysql.servers WRITE");
     std::thread::scope(|scope| {
@@ -316,7 +319,7 @@ fn an_rwlock_that_is_free_takes_no_time_and_one_that_is_not_is_timed() {
     let mut schema = server.schema().unwrap();
     let [mut holder, mut writer, mut reader] = [(); 3].map(|()| Watched::connect(&server, &mut schema));
     let [wrote, read] = [&writer, &reader].map(|watched| watched.thread.clone());
-    let times = |schema: &mut Schema, thread: &str, name: &str| -> Vec<String> {
+    let times = |schema: &mut SchemaConnection, thread: &str, name: &str| -> Vec<String> {
         let key = [("THREAD_ID", thread), ("EVENT_NAME", name)];
         let rows = schema.rows_where("events_waits_history_long", &key).unwrap();
         rows.iter().map(|row| row.text("TIMER_WAIT").to_owned()).collect()
@@ -350,7 +353,7 @@ fn an_rwlock_that_is_off_is_waited_for_and_nothing_is_noted() {
     let mut schema = server.schema().unwrap();
     let [mut holder, mut writer, mut reader] = [(); 3].map(|()| Watched::connect(&server, &mut schema));
     let [wrote, read] = [&writer, &reader].map(|watched| watched.thread.clone());
-    let counted = |schema: &mut Schema| {
+    let counted = |schema: &mut SchemaConnection| {
         let key = [("EVENT_NAME", SERVERS)];
         schema.value("events_waits_summary_global_by_event_name", &key, "COUNT_STAR").unwrap().unwrap()
     };
@@ -358,7 +361,7 @@ fn an_rwlock_that_is_off_is_waited_for_and_nothing_is_noted() {
     writer.run_often("FLUSH PRIVILEGES", 3);
     schema.update("setup_instruments", &[("ENABLED", "NO")], &[("NAME", SERVERS)]).unwrap();
     let before = counted(&mut schema);
-    let of = |schema: &mut Schema, thread: &str, column: &str| {
+    let of = |schema: &mut SchemaConnection, thread: &str, column: &str| {
         schema.value("threads", &[("THREAD_ID", thread)], column).unwrap()
     };
     let (waits, (runs, is_done)) = while_servers_are_locked(

@@ -1,15 +1,15 @@
 //! Tables that are joined by thread: what a statement was shown of one moment, the next one is not.
 
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 /// What a session has done it sees in its next statement.
 #[test]
 fn a_later_statement_sees_what_is_there() {
     let _turn = shared_turn();
-    let server = Server::start(Settings::new(Provider::under_test())).unwrap();
+    let server = Server::start(StartSettings::new(TestProvider::under_test())).unwrap();
     let Some(server) = server.on_its_port() else {
         return println!("skipped: the tables are not on this server's port");
     };

@@ -2,9 +2,9 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 /// What stands for the rows of a query whatever their order: how many, and a sum over the columns.
 fn digest(columns: &[String]) -> String {
@@ -96,7 +96,7 @@ fn answered(conn: &mut Conn) -> [u64; 2] {
 
 /// A server with something in every table that now changes no more, as far as it can be stopped.
 fn quiet_server() -> Option<(Server, Conn, Vec<Conn>)> {
-    let settings = Settings::new(Provider::tare()).option("--table-definition-cache=2000");
+    let settings = StartSettings::new(TestProvider::tare()).option("--table-definition-cache=2000");
     let server = Server::start(settings).unwrap();
     if !server.serves_tables() {
         println!("skipped: without FEDERATED the tables have no indexes");

@@ -42,20 +42,20 @@ use std::time::Duration;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::Failure;
-use tare_testkit::schema::Schema;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::schema::SchemaConnection;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::{poll, poll_every};
 
 /// A server with the provider under test.
 fn server() -> Server {
-    Server::start(Settings::new(Provider::under_test())).unwrap()
+    Server::start(StartSettings::new(TestProvider::under_test())).unwrap()
 }
 
 /// What the built-in answers, and a server with the provider under test to be asked the same; `None` where
 /// its tables are not on its port.
 fn beside_the_built_in<A>(answers: impl Fn(&Server) -> A) -> Option<(A, Server)> {
-    let expected = answers(&Server::start(Settings::new(Provider::BuiltIn)).unwrap());
+    let expected = answers(&Server::start(StartSettings::new(TestProvider::BuiltIn)).unwrap());
     // It has been waited for until the words of errors are corrected, which is after its first answers.
     let subject = server().on_its_port()?;
     Some((expected, subject))
@@ -68,7 +68,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn connect(server: &Server, schema: &mut Schema) -> Watched {
+    fn connect(server: &Server, schema: &mut SchemaConnection) -> Watched {
         let conn = server.client().unwrap();
         let thread = schema.thread_of(u64::from(conn.connection_id())).unwrap();
         Watched { conn, thread: thread.expect("every connection has a row in threads").to_string() }
@@ -85,7 +85,7 @@ impl Watched {
     }
 
     /// COUNT_STAR of an instrument for this connection, of the summary its name belongs to.
-    fn count(&self, schema: &mut Schema, name: &str) -> u64 {
+    fn count(&self, schema: &mut SchemaConnection, name: &str) -> u64 {
         schema
             .sum(&by_thread(name), &[("THREAD_ID", &self.thread), ("EVENT_NAME", name)], "COUNT_STAR")
             .unwrap()
@@ -93,7 +93,7 @@ impl Watched {
 
     /// [`Watched::count`] at rest: the end of a statement follows its answer, and who asks at tare's socket
     /// may be quicker.
-    fn count_at_rest(&self, schema: &mut Schema, name: &str) -> u64 {
+    fn count_at_rest(&self, schema: &mut SchemaConnection, name: &str) -> u64 {
         let mut before = None;
         let pause = Duration::from_millis(20);
         let rest = poll_every(pause, LIMIT, || {
@@ -104,7 +104,7 @@ impl Watched {
     }
 
     /// How many of these it counts while running a statement twenty times.
-    fn counted_by(&mut self, schema: &mut Schema, name: &str, sql: &str) -> u64 {
+    fn counted_by(&mut self, schema: &mut SchemaConnection, name: &str, sql: &str) -> u64 {
         let before = self.count_at_rest(schema, name);
         self.run_often(sql, 20);
         // One more statement is answered after the end of the last one.

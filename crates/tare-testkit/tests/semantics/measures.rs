@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use mysql::Conn;
 use mysql::prelude::{FromRow, Queryable};
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 const DIGESTS: &str = "performance_schema.events_statements_summary_by_digest";
@@ -14,12 +14,12 @@ const HISTORY: &str = "performance_schema.events_statements_history";
 
 /// A server whose tables have the extended shape; `None` where they cannot be had.
 fn extended(options: &[(&str, &str)]) -> Option<Server> {
-    let provider = Provider::under_test();
+    let provider = TestProvider::under_test();
     if !provider.is_tare() {
         println!("skipped: the built-in has one shape");
         return None;
     }
-    let settings = Settings::new(provider).provider_option("shape", "extended");
+    let settings = StartSettings::new(provider).provider_option("shape", "extended");
     let settings =
         options.iter().fold(settings, |settings, (name, value)| settings.provider_option(name, value));
     Server::start(settings).unwrap().on_its_port()
@@ -220,7 +220,7 @@ fn cpu_time_is_that_of_who_works_and_adds_up() {
 #[test]
 fn cpu_time_may_be_asked_for_from_the_start_and_in_the_extended_shape_only() {
     let _turn = turn();
-    let provider = Provider::under_test();
+    let provider = TestProvider::under_test();
     if !provider.is_tare() {
         println!("skipped: the built-in has no such consumer");
         return;
@@ -228,7 +228,7 @@ fn cpu_time_may_be_asked_for_from_the_start_and_in_the_extended_shape_only() {
     let states =
         "SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'events_statements_cpu'";
     for (shape, expected) in [("strict", vec![]), ("extended", vec!["YES".to_owned()])] {
-        let settings = Settings::new(Provider::under_test())
+        let settings = StartSettings::new(TestProvider::under_test())
             .provider_option("shape", shape)
             .provider_option("consumer", "events_statements_cpu=ON");
         let Some(server) = Server::start(settings).unwrap().on_its_port() else { return };

@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::Watched;
 
 /// A server that records its monitoring, or does not; `None` where that cannot be tried.
 fn server(monitoring: bool) -> Option<Server> {
-    let settings = Settings::new(Provider::under_test());
+    let settings = StartSettings::new(TestProvider::under_test());
     if !monitoring && !settings.provider.is_tare() {
         println!("skipped: the built-in has no such option");
         return None;
@@ -191,7 +191,7 @@ fn an_account_that_is_not_watched_is_left_out_from_the_first_byte() {
 #[test]
 fn documents_explain_every_row_of_the_status_and_no_other() {
     let _turn = shared_turn();
-    let settings = Settings::new(Provider::under_test());
+    let settings = StartSettings::new(TestProvider::under_test());
     if !settings.provider.is_tare() {
         println!("skipped: the built-in has no such table");
         return;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use mysql::prelude::Queryable;
 use mysql::{ChangeUserOpts, Conn};
 use tare_testkit::eventually;
-use tare_testkit::schema::{Row, Schema};
+use tare_testkit::schema::{SchemaConnection, SchemaRow};
 use tare_testkit::server::{LIMIT, Server};
 use tare_testkit::shared_turn;
 
@@ -27,7 +27,7 @@ const FAMILIES: [Family; 5] = [
     ("memory_summary", "memory/sql/user_var_entry::value", "COUNT_FREE", true),
 ];
 
-pub(crate) fn with_users() -> (Server, Schema) {
+pub(crate) fn with_users() -> (Server, SchemaConnection) {
     let server = server();
     let mut admin = server.client().unwrap();
     for user in ["ann", "bob"] {
@@ -64,7 +64,7 @@ pub(crate) fn work(conn: &mut Conn, times: usize) {
 
 /// CURRENT_CONNECTIONS and TOTAL_CONNECTIONS of the row where a column has a value; `None`: there is no such
 /// row.
-fn connections(schema: &mut Schema, table: &str, filter: &[(&str, &str)]) -> Option<(u64, u64)> {
+fn connections(schema: &mut SchemaConnection, table: &str, filter: &[(&str, &str)]) -> Option<(u64, u64)> {
     let rows = schema.rows_where(table, filter).unwrap();
     assert!(rows.len() <= 1, "{table} {filter:?}");
     let figure = |column| rows[0].number(column).unwrap();
@@ -72,7 +72,7 @@ fn connections(schema: &mut Schema, table: &str, filter: &[(&str, &str)]) -> Opt
 }
 
 /// Closes a connection and waits until it has been counted as closed.
-pub(crate) fn close(schema: &mut Schema, conn: Conn) {
+pub(crate) fn close(schema: &mut SchemaConnection, conn: Conn) {
     let id = u64::from(conn.connection_id());
     drop(conn);
     eventually("a closed connection leaves threads", LIMIT, || schema.thread_of(id).unwrap().is_none());
@@ -83,7 +83,7 @@ fn summary(family: Family, level: &str) -> String {
 }
 
 /// An instrument's figure at a level: of the thread, of its account, its user, its host, of all.
-fn figure(schema: &mut Schema, family: Family, level: &str, (thread, user): (&str, &str)) -> u64 {
+fn figure(schema: &mut SchemaConnection, family: Family, level: &str, (thread, user): (&str, &str)) -> u64 {
     let (_, name, column, _) = family;
     let mut filter = vec![("EVENT_NAME", name)];
     filter.extend(match level {
@@ -97,12 +97,12 @@ fn figure(schema: &mut Schema, family: Family, level: &str, (thread, user): (&st
 }
 
 /// What two rows must have in common, besides their times.
-fn cells(row: &Row) -> Vec<(&str, Option<&str>)> {
+fn cells(row: &SchemaRow) -> Vec<(&str, Option<&str>)> {
     row.cells().filter(|(column, _)| *column != "HOST" && !column.contains("TIMER")).collect()
 }
 
 /// True where times are the same but for how well the clock's rate was known when they were read.
-fn times_agree(a: &Row, b: &Row) -> bool {
+fn times_agree(a: &SchemaRow, b: &SchemaRow) -> bool {
     a.columns().iter().filter(|column| column.contains("TIMER")).all(|column| {
         let (a, b) = (a.number(column).unwrap(), b.number(column).unwrap());
         a.abs_diff(b) <= a.max(b) / 10_000 + 8
@@ -113,7 +113,8 @@ fn times_agree(a: &Row, b: &Row) -> bool {
 fn figures_of_closed_connections_are_their_accounts_users_and_hosts() {
     let _turn = shared_turn();
     let (server, mut schema) = with_users();
-    let common = |schema: &mut Schema, level| FAMILIES.map(|family| figure(schema, family, level, ("", "")));
+    let common =
+        |schema: &mut SchemaConnection, level| FAMILIES.map(|family| figure(schema, family, level, ("", "")));
     let before = [common(&mut schema, "by_host"), common(&mut schema, "global")];
     for (user, times) in [("ann", 1), ("bob", 2), ("ann", 3)] {
         let mut conn = connect(&server, user);
@@ -265,7 +266,7 @@ fn who_is_not_let_in_is_nobody() {
     let (server, mut schema) = with_users();
     let mut admin = server.client().unwrap();
     admin.query_drop("CREATE USER eve@localhost IDENTIFIED BY 'secret'").unwrap();
-    let nobody = |schema: &mut Schema| {
+    let nobody = |schema: &mut SchemaConnection| {
         let rows = schema.rows("accounts").unwrap();
         let row = rows.iter().find(|row| row.get("USER").is_none() && row.get("HOST").is_none()).unwrap();
         row.number("TOTAL_CONNECTIONS").unwrap()

@@ -2,9 +2,9 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::raw::Raw;
 use crate::until;
@@ -15,11 +15,11 @@ const INSTANCES: &str = "performance_schema.prepared_statements_instances";
 /// A server with a table, and a client of it; `None` where this is not tare, or its tables are not on its
 /// port.
 fn start(shape: &str, options: &[(&str, &str)]) -> Option<(Server, Conn)> {
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has no digests of executions");
         return None;
     }
-    let settings = Settings::new(Provider::under_test()).tare_option("shape", shape);
+    let settings = StartSettings::new(TestProvider::under_test()).tare_option("shape", shape);
     let settings = options.iter().fold(settings, |settings, (name, value)| settings.tare_option(name, value));
     let server = Server::start(settings).unwrap().on_its_port()?;
     let mut conn = server.client().unwrap();

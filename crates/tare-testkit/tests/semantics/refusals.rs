@@ -127,7 +127,7 @@ fn nonsense_is_refused_as_the_built_in_refuses_it() {
         "most of it is nonsense: {expected:?}"
     );
     let after = subject.schema().unwrap().rows("setup_instruments").unwrap();
-    let states = |rows: &[tare_testkit::schema::Row]| -> Vec<String> {
+    let states = |rows: &[tare_testkit::schema::SchemaRow]| -> Vec<String> {
         rows.iter()
             .map(|row| row.cells().map(|(_, value)| value.unwrap_or("-").to_owned() + " ").collect())
             .collect()

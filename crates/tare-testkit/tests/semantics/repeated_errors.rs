@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error, Row};
-use tare_testkit::schema::Schema;
+use tare_testkit::schema::SchemaConnection;
 use tare_testkit::shared_turn;
 
 use crate::errors::counting;
@@ -92,7 +92,7 @@ const FAILING: &[&str] = &[
 
 /// What a thread counted of errors: how often each was raised and not handled, and handled. Notes of
 /// MariaDB's are left out: where in a program an error happened.
-fn counted(schema: &mut Schema, thread: &str) -> BTreeMap<u64, (u64, u64)> {
+fn counted(schema: &mut SchemaConnection, thread: &str) -> BTreeMap<u64, (u64, u64)> {
     let rows =
         schema.rows_where("events_errors_summary_by_thread_by_error", &[("THREAD_ID", thread)]).unwrap();
     let sums = rows.iter().map(|row| {
@@ -113,7 +113,7 @@ fn told(conn: &mut Conn, sql: &str) -> Option<u16> {
 }
 
 /// A connection to the scene, and its THREAD_ID.
-fn connect(server: &tare_testkit::server::Server, schema: &mut Schema) -> (Conn, String) {
+fn connect(server: &tare_testkit::server::Server, schema: &mut SchemaConnection) -> (Conn, String) {
     let mut conn = server.client().unwrap();
     conn.query_drop("USE r").unwrap();
     let thread = schema.thread_of(u64::from(conn.connection_id())).unwrap().unwrap();
@@ -122,7 +122,7 @@ fn connect(server: &tare_testkit::server::Server, schema: &mut Schema) -> (Conn,
 
 /// Runs a statement on an emptied account of errors: what the client was told must be what was counted.
 fn assert_counts_what_the_client_sees(
-    schema: &mut Schema,
+    schema: &mut SchemaConnection,
     conn: &mut Conn,
     thread: &str,
     sql: &str,

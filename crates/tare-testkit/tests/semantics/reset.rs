@@ -1,6 +1,6 @@
 //! TRUNCATE empties histories and digests, and sets summaries to zero with their rows kept.
 
-use tare_testkit::schema::Schema;
+use tare_testkit::schema::SchemaConnection;
 use tare_testkit::shared_turn;
 
 use crate::{Watched, server};
@@ -59,7 +59,7 @@ fn work(watched: &mut Watched) {
 }
 
 /// The sum of everything that counts in some rows.
-fn counts(schema: &mut Schema, table: &str, filter: &[(&str, &str)]) -> (usize, u64) {
+fn counts(schema: &mut SchemaConnection, table: &str, filter: &[(&str, &str)]) -> (usize, u64) {
     let rows = schema.rows_where(table, filter).unwrap();
     let counts = rows.iter().flat_map(|row| {
         row.columns()
@@ -131,7 +131,7 @@ fn truncate_of_memory_keeps_what_is_in_use() {
     watched.run("SET @kept = REPEAT('x', 100000)");
     let filter = [("THREAD_ID", watched.thread.as_str()), ("EVENT_NAME", "memory/sql/user_var_entry::value")];
     let table = "memory_summary_by_thread_by_event_name";
-    let used = |schema: &mut Schema, column: &str| -> i64 {
+    let used = |schema: &mut SchemaConnection, column: &str| -> i64 {
         schema.value(table, &filter, column).unwrap().unwrap().parse().unwrap()
     };
     let before = used(&mut schema, "CURRENT_NUMBER_OF_BYTES_USED");

@@ -3,10 +3,10 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::schema::Schema;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::schema::SchemaConnection;
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::{Watched, beside_the_built_in, error, server, until};
 
@@ -112,7 +112,7 @@ fn run(conn: &mut Conn, sql: &str) {
 }
 
 /// INSTRUMENTED and HISTORY of a connection's thread.
-fn flags(schema: &mut Schema, watched: &Watched) -> [String; 2] {
+fn flags(schema: &mut SchemaConnection, watched: &Watched) -> [String; 2] {
     ["INSTRUMENTED", "HISTORY"].map(|column| {
         schema.value("threads", &[("THREAD_ID", &watched.thread)], column).unwrap().unwrap_or_default()
     })
@@ -125,7 +125,7 @@ fn an_account_is_watched_as_the_rules_say_when_it_connects() {
     let mut schema = server.schema().unwrap();
     let mut admin = server.client().unwrap();
     run(&mut admin, "CREATE USER visitor@localhost");
-    let visit = |schema: &mut Schema| {
+    let visit = |schema: &mut SchemaConnection| {
         let conn = Conn::new(server.client_options().user(Some("visitor"))).unwrap();
         let thread = schema.thread_of(u64::from(conn.connection_id())).unwrap().unwrap().to_string();
         Watched { conn, thread }
@@ -179,10 +179,11 @@ fn a_rule_about_an_object_acts_at_once() {
         watched.run(sql);
     }
     // Rows read, whether they are timed, and calls of the procedure.
-    let mut seen = |schema: &mut Schema| {
+    let mut seen = |schema: &mut SchemaConnection| {
         let filter: &[(&str, &str)] = &[("OBJECT_SCHEMA", "t"), ("OBJECT_NAME", "p")];
-        let calls =
-            |schema: &mut Schema| schema.sum("objects_summary_global_by_type", filter, "COUNT_STAR").unwrap();
+        let calls = |schema: &mut SchemaConnection| {
+            schema.sum("objects_summary_global_by_type", filter, "COUNT_STAR").unwrap()
+        };
         let before = calls(schema);
         schema.truncate("events_waits_history_long").unwrap();
         let rows = watched.counted_by(schema, "wait/io/table/sql/handler", "SELECT * FROM t.t");
@@ -218,7 +219,7 @@ fn a_rule_about_an_object_acts_at_once() {
 #[test]
 fn a_thread_in_the_background_begins_as_its_kind_says() {
     let _turn = shared_turn();
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has no setup_threads");
         return;
     }
@@ -226,21 +227,21 @@ fn a_thread_in_the_background_begins_as_its_kind_says() {
     assert!(strict.schema().unwrap().rows("setup_threads").is_err(), "only the extended shape has it");
     drop(strict);
     let options = vec![("shape".to_owned(), "extended".to_owned())];
-    let server = Server::start(Settings::new(Provider::Tare(options))).unwrap();
+    let server = Server::start(StartSettings::new(TestProvider::Tare(options))).unwrap();
     let mut schema = server.schema().unwrap();
     let mut admin = server.client().unwrap();
     let kind = "thread/sql/event_scheduler";
-    let set = |schema: &mut Schema, name: &str, enabled: &str, history: &str| {
+    let set = |schema: &mut SchemaConnection, name: &str, enabled: &str, history: &str| {
         schema
             .update("setup_threads", &[("ENABLED", enabled), ("HISTORY", history)], &[("NAME", name)])
             .unwrap();
     };
     let mut last = 0;
-    let mut begun = |schema: &mut Schema| {
+    let mut begun = |schema: &mut SchemaConnection| {
         run(&mut admin, "SET GLOBAL event_scheduler = OFF");
         run(&mut admin, "SET GLOBAL event_scheduler = ON");
         // The thread begins some time after the server has answered.
-        let newer = |schema: &mut Schema| {
+        let newer = |schema: &mut SchemaConnection| {
             let rows = schema.rows_where("threads", &[("NAME", kind)]).unwrap();
             rows.into_iter().find(|row| row.number("THREAD_ID") > Some(last))
         };

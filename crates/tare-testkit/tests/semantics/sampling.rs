@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::server::{LIMIT, Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::{eventually, poll_every};
 
 /// One statement in so many is chosen.
@@ -17,7 +17,7 @@ const WEIGHT: u64 = 16;
 const RARELY: &str = "1/1000000";
 
 fn started(options: &[(&str, &str)]) -> Option<Server> {
-    let settings = Settings::new(Provider::under_test());
+    let settings = StartSettings::new(TestProvider::under_test());
     let settings = options.iter().fold(settings, |settings, (name, value)| settings.tare_option(name, value));
     Server::start(settings).unwrap().on_its_port()
 }

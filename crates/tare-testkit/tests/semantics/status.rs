@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::{Server, StartSettings};
+use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
 use crate::{error, server};
@@ -42,7 +42,7 @@ fn names(server: &Server, table: &str) -> Vec<String> {
 fn status_has_the_names_the_built_in_has() {
     let _turn = turn();
     let Some(server) = server().on_its_port() else { return };
-    let reference = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
+    let reference = Server::start(StartSettings::new(TestProvider::BuiltIn)).unwrap();
     for table in ["global_status", "session_status"] {
         let (found, wanted) = (names(&server, table), names(&reference, table));
         let lacking: Vec<&String> = wanted.iter().filter(|name| !found.contains(name)).collect();
@@ -118,7 +118,7 @@ fn the_asking_session_finds_its_own_status_and_variables_by_its_thread() {
 #[test]
 fn user_variables_need_no_plugin_and_no_table_warns() {
     let _turn = turn();
-    let settings = Settings::new(Provider::under_test()).option("--user-variables=OFF");
+    let settings = StartSettings::new(TestProvider::under_test()).option("--user-variables=OFF");
     let Some(server) = Server::start(settings).unwrap().on_its_port() else { return };
     let mut conn = server.client().unwrap();
     for sql in [

@@ -5,9 +5,9 @@ use std::net::TcpListener;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::eventually;
-use tare_testkit::server::{LIMIT, Server, Settings};
+use tare_testkit::server::{LIMIT, Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::{error, refused};
 
@@ -36,7 +36,7 @@ fn server_and_guest() -> Option<(Server, Conn, Conn)> {
     // A port of its own, for tables that lead back to it. Between here and the server's start somebody else
     // may take it.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let settings = Settings::new(Provider::tare())
+    let settings = StartSettings::new(TestProvider::tare())
         .option("--skip-networking=OFF")
         .option("--bind-address=127.0.0.1")
         .option(format!("--port={port}"));
@@ -291,8 +291,8 @@ fn without_tare_no_table_leads_to_its_address() {
     let listener = std::net::TcpListener::bind(("127.84.65.82", 16969)).unwrap();
     listener.set_nonblocking(true).unwrap();
     server.kill();
-    for provider in [Provider::Off, Provider::BuiltIn] {
-        server.settings = Settings::new(provider);
+    for provider in [TestProvider::Off, TestProvider::BuiltIn] {
+        server.settings = StartSettings::new(provider);
         server.resume().unwrap();
         let mut conn = server.client().unwrap();
         let tables: Vec<String> = conn.query("SHOW TABLES FROM performance_schema").unwrap();
@@ -310,7 +310,7 @@ fn without_tare_no_table_leads_to_its_address() {
 #[test]
 fn a_table_of_another_server_does_not_lead_here() {
     let _turn = shared_turn();
-    let start = || Server::start(Settings::new(Provider::tare())).unwrap();
+    let start = || Server::start(StartSettings::new(TestProvider::tare())).unwrap();
     let (Some(server), Some(other)) = (start().on_its_port(), start().on_its_port()) else { return };
     let mut conn = other.client().unwrap();
     conn.query_drop("CREATE DATABASE own").unwrap();

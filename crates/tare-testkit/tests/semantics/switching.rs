@@ -1,10 +1,10 @@
 //! UPDATE of setup_instruments, setup_consumers and threads acts at once, also on connections there are
 //! already.
 
-use tare_testkit::schema::Schema;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::schema::SchemaConnection;
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::{Watched, server};
 
@@ -37,7 +37,7 @@ fn fill(watched: &mut Watched) {
     }
 }
 
-fn switch(schema: &mut Schema, name: &str, on: bool) {
+fn switch(schema: &mut SchemaConnection, name: &str, on: bool) {
     let value = if on { "YES" } else { "NO" };
     schema.update("setup_instruments", &[("ENABLED", value)], &[("NAME", name)]).unwrap();
     let now = schema.value("setup_instruments", &[("NAME", name)], "ENABLED").unwrap();
@@ -72,7 +72,7 @@ fn an_open_table_has_no_handle_while_nothing_is_wanted_of_tables() {
     fill(&mut watched);
     let kinds = ["wait/io/table/sql/handler", "wait/lock/table/sql/handler"];
     let sql = "SELECT * FROM t.t";
-    let handles = |schema: &mut Schema| {
+    let handles = |schema: &mut SchemaConnection| {
         let table = [("OBJECT_SCHEMA", "t"), ("OBJECT_NAME", "t")];
         schema.rows_where("table_handles", &table).unwrap().len()
     };
@@ -97,7 +97,8 @@ fn an_open_table_has_no_handle_while_nothing_is_wanted_of_tables() {
 #[test]
 fn locks_that_were_off_at_the_start_can_be_switched_on() {
     let _turn = shared_turn();
-    let settings = Settings::new(Provider::under_test()).provider_option("instrument", "wait/synch/%=OFF");
+    let settings =
+        StartSettings::new(TestProvider::under_test()).provider_option("instrument", "wait/synch/%=OFF");
     let server = Server::start(settings).unwrap();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -116,7 +117,7 @@ fn what_nobody_wants_recorded_is_counted_all_the_same() {
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
     fill(&mut watched);
-    let record = |schema: &mut Schema, on: &str| {
+    let record = |schema: &mut SchemaConnection, on: &str| {
         for name in ["events_waits_current", "events_stages_current"] {
             schema.update("setup_consumers", &[("ENABLED", on)], &[("NAME", name)]).unwrap();
         }
@@ -177,10 +178,10 @@ fn a_consumer_is_switched_on_running_connections() {
     let thread: u64 = watched.thread.parse().unwrap();
     for events in ["waits", "stages", "statements", "transactions"] {
         let long = format!("events_{events}_history_long");
-        let newest = |schema: &mut Schema| {
+        let newest = |schema: &mut SchemaConnection| {
             schema.long_history(events, thread).unwrap().last().and_then(|row| row.number("EVENT_ID"))
         };
-        let consumer = |schema: &mut Schema, value: &str| {
+        let consumer = |schema: &mut SchemaConnection, value: &str| {
             schema.update("setup_consumers", &[("ENABLED", value)], &[("NAME", &long)]).unwrap();
         };
         let before = newest(&mut schema);
@@ -228,7 +229,7 @@ fn a_thread_is_switched_while_it_runs() {
     let mut watched = Watched::connect(&server, &mut schema);
     let mut other = Watched::connect(&server, &mut schema);
     let thread = watched.thread.clone();
-    let set = |schema: &mut Schema, column: &str, value: &str| {
+    let set = |schema: &mut SchemaConnection, column: &str, value: &str| {
         schema.update("threads", &[(column, value)], &[("THREAD_ID", &thread)]).unwrap();
     };
     let select = "statement/sql/select";

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 use crate::until;
 
@@ -42,11 +42,12 @@ fn listed(conn: &mut mysql::Conn, schema: &str) -> ListedThread {
 #[test]
 fn the_servers_own_threads_are_listed_as_the_server_lists_them() {
     let _turn = shared_turn();
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         return println!("skipped: the built-in has no processlist, and does not know better");
     }
-    let settings =
-        Settings::new(Provider::under_test()).tare_option("shape", "extended").option("--server-id=7");
+    let settings = StartSettings::new(TestProvider::under_test())
+        .tare_option("shape", "extended")
+        .option("--server-id=7");
     let Some(server) = Server::start(settings).unwrap().on_its_port() else {
         return println!("skipped: the tables are not on this server's port");
     };
@@ -100,11 +101,12 @@ fn the_servers_own_threads_are_listed_as_the_server_lists_them() {
 #[test]
 fn whoever_asks_a_server_without_replicas_loses_nothing() {
     let _turn = shared_turn();
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         return println!("skipped: the built-in counts no such losses");
     }
     let server =
-        Server::start(Settings::new(Provider::under_test()).tare_option("shape", "extended")).unwrap();
+        Server::start(StartSettings::new(TestProvider::under_test()).tare_option("shape", "extended"))
+            .unwrap();
     let (mut conn, mut schema) = (server.client().unwrap(), server.schema().unwrap());
     let tables: Vec<String> = conn
         .query(

@@ -2,14 +2,14 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::shared_turn;
-use tare_testkit::subject::Provider;
+use tare_testkit::subject::TestProvider;
 
 /// A server with the provider under test and these sizes, whichever way they are told it; `None` where its
 /// tables cannot be read through the server.
 fn server(sizes: &[(&str, u64)]) -> Option<Server> {
-    let settings = Settings::new(Provider::under_test());
+    let settings = StartSettings::new(TestProvider::under_test());
     let settings = sizes.iter().fold(settings, |settings, (name, size)| settings.provider_option(name, size));
     Server::start(settings).unwrap().on_its_port()
 }
@@ -78,7 +78,7 @@ fn the_performance_schema_is_on_and_tells_its_sizes() {
 fn rules_the_server_is_told_are_the_providers_and_wrong_ones_are_left_out() {
     let _turn = shared_turn();
     let rules = ["wait/io/file/%=OFF", "stage/%=COUNTED", "%=FOO", ""];
-    let settings = Settings::new(Provider::under_test())
+    let settings = StartSettings::new(TestProvider::under_test())
         .option("--performance-schema-consumer-events-waits-history=OFF");
     let settings = rules
         .into_iter()
@@ -108,7 +108,7 @@ fn rules_the_server_is_told_are_the_providers_and_wrong_ones_are_left_out() {
 #[test]
 fn sizes_the_server_is_told_are_the_providers() {
     let _turn = shared_turn();
-    let settings = Settings::new(Provider::under_test())
+    let settings = StartSettings::new(TestProvider::under_test())
         .option("--performance_schema_digests_size=3")
         .option("--loose-performance-schema-max-rwlock-instances=5000")
         .option("--performance_schema_max_table_handles")
@@ -209,19 +209,19 @@ fn untouched(server: &Server) {
 #[test]
 fn they_stay_as_they_are_when_told_so_and_without_tables_to_speak_of() {
     let _turn = shared_turn();
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: about settings of tare's own");
         return;
     }
     for (option, row) in [("server-variables", "OFF"), ("tables", "OFF")] {
-        let provider = Provider::Tare(vec![(option.into(), "OFF".into())]);
-        let server = Server::start(Settings::new(provider)).unwrap();
+        let provider = TestProvider::Tare(vec![(option.into(), "OFF".into())]);
+        let server = Server::start(StartSettings::new(provider)).unwrap();
         untouched(&server);
         let status = server.endpoint_schema().unwrap().tare_status().unwrap();
         assert_eq!(status["server_variables"], row, "{option}");
     }
     // Nobody could read the tables: the server has no storage engine for them.
-    let settings = Settings::new(Provider::under_test()).option("--plugin-load=");
+    let settings = StartSettings::new(TestProvider::under_test()).option("--plugin-load=");
     let mut server = Server::start(settings).unwrap();
     untouched(&server);
     let status = server.endpoint_schema().unwrap().tare_status().unwrap();
@@ -229,7 +229,7 @@ fn they_stay_as_they_are_when_told_so_and_without_tables_to_speak_of() {
     assert!(server.log().contains("@@performance_schema stays OFF"), "{}", server.log());
     // And the next start without tare knows nothing of it.
     server.stop().unwrap();
-    server.settings = Settings::new(Provider::Off);
+    server.settings = StartSettings::new(TestProvider::Off);
     server.resume().unwrap();
     untouched(&server);
 }

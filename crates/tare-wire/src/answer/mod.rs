@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tare_engine::Engine;
 use tare_tables::{ColumnSet, RowValues, Table, Value};
 
-use crate::failure::Failure;
+use crate::failure::ErrorPacket;
 use crate::peer::Peer;
-use crate::protocol::packet::Writer;
-use crate::protocol::reply::{self, Rows};
+use crate::protocol::packet::PacketWriter;
+use crate::protocol::reply::{self, ResultWriter};
 use crate::sql::catalog::{Catalog, NameInside, SCHEMA};
 use crate::sql::{
     self,
-    statement::{Show, Statement},
+    statement::{Show, SqlStatement},
 };
 
 /// The user that FEDERATED's tables log in as; the connect string of the installed tables names it.
@@ -33,7 +33,7 @@ const FEDERATED_USER: &str = "tare";
 const MAX_HELD: usize = 8 << 20;
 
 /// The data that every connection serves.
-pub(crate) struct Source {
+pub(crate) struct ServedData {
     pub(crate) tables: &'static [&'static dyn Table],
     pub(crate) engine: &'static Engine,
     pub(crate) server_version: String,
@@ -63,14 +63,14 @@ impl Traffic {
     }
 }
 
-impl Source {
+impl ServedData {
     /// Returns the tables as this session names them.
-    fn catalog(&self, session: &Session) -> Catalog {
+    fn catalog(&self, session: &ClientSession) -> Catalog {
         Catalog { tables: self.tables, inside: self.name_inside.filter(|_| session.peer == Peer::Inside) }
     }
 
     /// Returns whether tables have other names for this session because it belongs to a server.
-    fn is_inside(&self, session: &Session) -> bool {
+    fn is_inside(&self, session: &ClientSession) -> bool {
         self.catalog(session).inside.is_some()
     }
 
@@ -80,7 +80,7 @@ impl Source {
 }
 
 /// The state of a connection's session.
-pub(crate) struct Session {
+pub(crate) struct ClientSession {
     pub(crate) id: u32,
     pub(crate) peer: Peer,
     pub(crate) user: String,
@@ -92,12 +92,12 @@ pub(crate) struct Session {
     /// Whether the client accepts sums that exceed their column's type.
     pub(crate) whole_sums: bool,
     /// The streams it reads, by name.
-    pub(crate) readings: HashMap<&'static str, Reading>,
+    pub(crate) readings: HashMap<&'static str, StreamPosition>,
     /// What the current statement of a host's FEDERATED engine reads.
     pub(crate) host_statement: HostStatement,
 }
 
-impl Session {
+impl ClientSession {
     /// Returns whether the client is the FEDERATED engine of a server, whose faults are undone. Any other
     /// client with its user name is taken literally.
     fn is_federated(&self) -> bool {
@@ -105,9 +105,9 @@ impl Session {
     }
 
     /// Makes `name` the current schema.
-    pub(crate) fn use_database(&mut self, name: &str) -> Result<(), Failure> {
+    pub(crate) fn use_database(&mut self, name: &str) -> Result<(), ErrorPacket> {
         if !name.eq_ignore_ascii_case(SCHEMA) {
-            return Err(Failure::unknown_database(name));
+            return Err(ErrorPacket::unknown_database(name));
         }
         self.has_database = true;
         Ok(())
@@ -118,13 +118,13 @@ impl Session {
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The client receives the error and the connection continues.
-    Failed(Failure),
+    Failed(ErrorPacket),
     /// The connection is unusable.
     Lost,
 }
 
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
+impl From<ErrorPacket> for Stop {
+    fn from(failure: ErrorPacket) -> Self {
         Stop::Failed(failure)
     }
 }
@@ -138,9 +138,9 @@ impl From<io::Error> for Stop {
 /// Parses the SQL of one statement and writes its answer to the client. An error is left for the caller to
 /// send.
 pub(crate) fn query(
-    source: &Source,
-    session: &mut Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &mut ClientSession,
+    writer: &mut PacketWriter<'_>,
     sql: &[u8],
 ) -> Result<(), Stop> {
     let statement = sql::parse(sql, source.catalog(session))?;
@@ -150,24 +150,26 @@ pub(crate) fn query(
     match statement {
         // A host's connection that has been in a transaction is dangerous to the host: FEDERATED keeps it and
         // still considers it part of a session that may be gone.
-        Statement::LeaveAutocommit if session.peer == Peer::Inside => Err(Failure::no_transactions().into()),
-        Statement::Nothing | Statement::LeaveAutocommit => Ok(writer.packet(&reply::ok(0, ""))?),
-        Statement::WholeSums(whole) => {
+        SqlStatement::LeaveAutocommit if session.peer == Peer::Inside => {
+            Err(ErrorPacket::no_transactions().into())
+        }
+        SqlStatement::Nothing | SqlStatement::LeaveAutocommit => Ok(writer.packet(&reply::ok(0, ""))?),
+        SqlStatement::WholeSums(whole) => {
             session.whole_sums = whole;
             Ok(writer.packet(&reply::ok(0, ""))?)
         }
-        Statement::Use(name) => {
+        SqlStatement::Use(name) => {
             session.use_database(&name)?;
             Ok(writer.packet(&reply::ok(0, ""))?)
         }
         // FEDERATED sends this for a new table that is about to be created and would also lead here.
-        Statement::Select(select) if source.is_inside(session) && select.filter.is_never() => {
-            Err(Failure::not_another_table().into())
+        SqlStatement::Select(select) if source.is_inside(session) && select.filter.is_never() => {
+            Err(ErrorPacket::not_another_table().into())
         }
-        Statement::Show(Show::Create(_)) if source.is_inside(session) => {
-            Err(Failure::not_another_table().into())
+        SqlStatement::Show(Show::Create(_)) if source.is_inside(session) => {
+            Err(ErrorPacket::not_another_table().into())
         }
-        Statement::Select(mut select) => {
+        SqlStatement::Select(mut select) => {
             let mut threads = None;
             if session.is_federated() {
                 select.filter = select.filter.meant();
@@ -178,9 +180,9 @@ pub(crate) fn query(
                 None => read::select(source, session, writer, &select, threads.as_ref()),
             }
         }
-        Statement::Union(parts) => moment::union(source, session, writer, &parts),
-        Statement::Values(values) => show::values(source, session, writer, &values),
-        Statement::Show(show) => {
+        SqlStatement::Union(parts) => moment::union(source, session, writer, &parts),
+        SqlStatement::Values(values) => show::values(source, session, writer, &values),
+        SqlStatement::Show(show) => {
             if let Show::TableStatus { like: Some(name) } = &show
                 && session.is_federated()
                 && let Ok(table) = source.catalog(session).find(SCHEMA, &String::from_utf8_lossy(name))
@@ -189,17 +191,17 @@ pub(crate) fn query(
             }
             show::show(source, session, writer, &show)
         }
-        Statement::Update(update) => write::update(source, session, writer, update),
-        Statement::Insert(insert) => write::insert(source, session, writer, &insert),
-        Statement::Delete(delete) => write::delete(source, session, writer, delete),
-        Statement::Truncate(table) => write::truncate(source, session, writer, table),
+        SqlStatement::Update(update) => write::update(source, session, writer, update),
+        SqlStatement::Insert(insert) => write::insert(source, session, writer, &insert),
+        SqlStatement::Delete(delete) => write::delete(source, session, writer, delete),
+        SqlStatement::Truncate(table) => write::truncate(source, session, writer, table),
     }
 }
 
 pub(crate) use present::HostStatement;
 pub(crate) use show::field_list;
 pub(crate) use size::Sizes;
-pub(crate) use stream::Reading;
+pub(crate) use stream::StreamPosition;
 
 /// A row that is held, with the requested values.
 type OwnedRow = Vec<Value<'static>>;
@@ -217,13 +219,13 @@ impl HeldRow {
         HeldRow { columns: (table.columns().len(), columns), rows: Vec::new(), bytes: 0 }
     }
 
-    fn push(&mut self, row: &dyn RowValues) -> Result<(), Failure> {
+    fn push(&mut self, row: &dyn RowValues) -> Result<(), ErrorPacket> {
         let (count, columns) = self.columns;
         let value = |at| if columns.has(at) { row.value(at).into_owned() } else { Value::Null };
         let row: OwnedRow = (0..count).map(value).collect();
         self.bytes += size(&row);
         if self.bytes > MAX_HELD {
-            return Err(Failure::too_much_to_hold());
+            return Err(ErrorPacket::too_much_to_hold());
         }
         self.rows.push(row);
         Ok(())
@@ -247,7 +249,7 @@ fn size(row: &[Value<'_>]) -> usize {
 
 /// Sends rows of text.
 fn text_rows<'r>(
-    rows: &mut Rows<'_, '_>,
+    rows: &mut ResultWriter<'_, '_>,
     values: impl IntoIterator<Item = Vec<Option<&'r str>>>,
 ) -> io::Result<()> {
     for row in values {

@@ -6,17 +6,17 @@ use std::ops::ControlFlow;
 use tare_tables::{ColumnSet, Put, RowSnapshot, SqlType, Test, Value};
 
 use super::sent::SentRows;
-use super::{Session, Source, Stop};
-use crate::failure::Failure;
-use crate::protocol::packet::Writer;
+use super::{ClientSession, ServedData, Stop};
+use crate::failure::ErrorPacket;
+use crate::protocol::packet::PacketWriter;
 use crate::sql::filter::RowFilter;
-use crate::sql::statement::{ItemOf, Order, Select};
+use crate::sql::statement::{ItemOf, OrderBy, Select};
 
 /// Returns whether a SELECT asks for the first rows in the order of a number, with conditions on one column
 /// each.
 pub(super) fn lists(select: &Select) -> bool {
     let columns = select.table.columns();
-    let is_number = |by: &Order| {
+    let is_number = |by: &OrderBy| {
         let column = &columns[by.column];
         column.sql_type == SqlType::BigIntUnsigned && !column.nullable
     };
@@ -51,28 +51,28 @@ fn tested(filter: &RowFilter) -> Option<Vec<(usize, &RowFilter)>> {
 
 /// Answers a UNION ALL of SELECTs from one table. `parts` is not empty.
 pub(super) fn union(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     parts: &[Select],
 ) -> Result<(), Stop> {
     let table = parts[0].table;
     if !parts.iter().all(|part| lists(part) || sums(part)) {
         let what = "UNION of anything but rows in the order of a number, sums over all rows and COUNT(*)";
-        return Err(Failure::unsupported(what).into());
+        return Err(ErrorPacket::unsupported(what).into());
     }
     let columns = parts.iter().map(Select::columns).fold(ColumnSet::NONE, ColumnSet::and);
     let Some(kept) = table.keep(source.engine, columns) else {
-        return Err(Failure::unsupported(format_args!("UNION of {}", table.name())).into());
+        return Err(ErrorPacket::unsupported(format_args!("UNION of {}", table.name())).into());
     };
     select(source, session, writer, parts, kept)
 }
 
 /// Answers SELECTs from the kept rows of a table.
 pub(super) fn select(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     parts: &[Select],
     kept: Box<dyn RowSnapshot + '_>,
 ) -> Result<(), Stop> {
@@ -106,7 +106,7 @@ fn send_sums(select: &Select, sums: &[Value<'_>], sent: &mut SentRows<'_, '_, '_
 
 /// The kept rows of a table and the conditions judged so far.
 struct MomentAnswer<'a> {
-    source: &'a Source,
+    source: &'a ServedData,
     kept: Box<dyn RowSnapshot + 'a>,
     judged: Vec<MatchingRows>,
 }
@@ -130,10 +130,10 @@ enum PartAnswer {
 impl MomentAnswer<'_> {
     fn find(&mut self, select: &Select) -> Result<PartAnswer, Stop> {
         if self.source.is_stopping() {
-            return Err(Failure::stopping().into());
+            return Err(ErrorPacket::stopping().into());
         }
         match select.order[..] {
-            [Order { column, descending }] if !select.is_aggregate() => {
+            [OrderBy { column, descending }] if !select.is_aggregate() => {
                 Ok(PartAnswer::Rows(first(self.judge(select, Some(column)), descending, select)))
             }
             _ => self.sums(select).map(PartAnswer::Sums),
@@ -143,7 +143,7 @@ impl MomentAnswer<'_> {
     fn sums(&mut self, select: &Select) -> Result<Vec<Value<'static>>, Stop> {
         let columns: Vec<usize> = select.items.iter().filter_map(|item| item.of.column()).collect();
         let Some(sums) = self.kept.sums(&columns) else {
-            return Err(Failure::unsupported("SUM of anything but counts and sums in a UNION").into());
+            return Err(ErrorPacket::unsupported("SUM of anything but counts and sums in a UNION").into());
         };
         let counts = select.items.iter().any(|item| item.of == ItemOf::CountRows);
         let count = if counts { self.judge(select, None).len() as u64 } else { 0 };
@@ -186,7 +186,11 @@ impl MomentAnswer<'_> {
         items.iter().flatten().for_each(|column| columns.add(*column));
         let (source, mut end) = (self.source, Ok(()));
         self.kept.rows(positions, columns, &mut |row| {
-            end = if source.is_stopping() { Err(Failure::stopping().into()) } else { sent.row(&items, row) };
+            end = if source.is_stopping() {
+                Err(ErrorPacket::stopping().into())
+            } else {
+                sent.row(&items, row)
+            };
             if end.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         end

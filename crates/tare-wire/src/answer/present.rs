@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{Present, PresentTables};
-use tare_tables::{Query, Sink, Table};
+use tare_tables::{Query, RowSink, Table};
 
 use crate::sql::statement::Select;
 
@@ -78,7 +78,7 @@ impl HostStatement {
     }
 
     /// Calls `sink` with the kept rows that a SELECT may ask for until it breaks.
-    pub(super) fn scan(&self, table: &dyn Table, threads: &Threads, query: &Query<'_>, sink: Sink<'_>) {
+    pub(super) fn scan(&self, table: &dyn Table, threads: &Threads, query: &Query<'_>, sink: RowSink<'_>) {
         let Some(table) = table.present() else { return };
         let mut scan = |present: &Present| table.scan_present(present, query, &mut *sink);
         let _all_or_some: ControlFlow<()> = match threads {

@@ -4,17 +4,17 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use tare_tables::{Column, ColumnSet, Query, RowValues, Sink, SqlType, Value};
+use tare_tables::{Column, ColumnSet, Query, RowSink, RowValues, SqlType, Value};
 
 use super::present::Threads;
 use super::sent::SentRows;
-use super::{HeldRow, OwnedRow, Session, Source, Stop, moment};
-use crate::failure::Failure;
-use crate::protocol::field::Field;
-use crate::protocol::packet::Writer;
-use crate::protocol::reply::Rows;
+use super::{ClientSession, HeldRow, OwnedRow, ServedData, Stop, moment};
+use crate::failure::ErrorPacket;
+use crate::protocol::field::ResultColumn;
+use crate::protocol::packet::PacketWriter;
+use crate::protocol::reply::ResultWriter;
 use crate::sql::filter::{self, Constant};
-use crate::sql::statement::{ItemOf, Order, Select, SelectItem};
+use crate::sql::statement::{ItemOf, OrderBy, Select, SelectItem};
 use crate::text::collation::ColumnCollation;
 
 /// The number of rows beyond the LIMIT that are collected before a sorted list is cut.
@@ -22,9 +22,9 @@ const SORT_SLACK: usize = 64;
 
 /// Answers a SELECT from the table, or from the rows of `threads` kept for the host's current statement.
 pub(super) fn select(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     select: &Select,
     threads: Option<&Threads>,
 ) -> Result<(), Stop> {
@@ -57,21 +57,21 @@ pub(super) type TakeRow<'t> = &'t mut dyn FnMut(&dyn RowValues) -> Result<Contro
 /// Scans the table and calls `sink` with each matching row until it breaks. Only `columns` of a row can be
 /// read.
 pub(super) fn matching(
-    source: &Source,
+    source: &ServedData,
     select: &Select,
     columns: ColumnSet,
     sink: TakeRow<'_>,
 ) -> Result<(), Stop> {
-    let scan = |query: &Query<'_>, sink: Sink<'_>| select.table.scan(source.engine, query, sink);
+    let scan = |query: &Query<'_>, sink: RowSink<'_>| select.table.scan(source.engine, query, sink);
     matching_of(source, select, columns, scan, sink)
 }
 
 /// Filters the rows that `scan` produces and calls `sink` with each match until it breaks.
 fn matching_of(
-    source: &Source,
+    source: &ServedData,
     select: &Select,
     columns: ColumnSet,
-    scan: impl FnOnce(&Query<'_>, Sink<'_>),
+    scan: impl FnOnce(&Query<'_>, RowSink<'_>),
     sink: TakeRow<'_>,
 ) -> Result<(), Stop> {
     if select.filter.is_never() {
@@ -82,7 +82,7 @@ fn matching_of(
     let mut end = Ok(());
     scan(&Query { columns, conditions: &conditions }, &mut |row| {
         if source.is_stopping() {
-            end = Err(Failure::stopping().into());
+            end = Err(ErrorPacket::stopping().into());
             return ControlFlow::Break(());
         }
         if !select.filter.accepts(row, declared) {
@@ -99,7 +99,7 @@ fn matching_of(
 fn stream(
     sent: &mut SentRows<'_, '_, '_>,
     items: &[Option<usize>],
-    kept: Option<(&Session, &Threads)>,
+    kept: Option<(&ClientSession, &Threads)>,
 ) -> Result<(), Stop> {
     let (source, select) = (sent.source, sent.select);
     let (mut skip, mut left) = (select.limit.skip, select.limit.rows);
@@ -118,7 +118,7 @@ fn stream(
     match kept {
         None => matching(source, select, select.columns(), &mut send),
         Some((session, threads)) => {
-            let scan = |query: &Query<'_>, sink: Sink<'_>| {
+            let scan = |query: &Query<'_>, sink: RowSink<'_>| {
                 session.host_statement.scan(select.table, threads, query, sink);
             };
             matching_of(source, select, select.columns(), scan, &mut send)
@@ -126,7 +126,7 @@ fn stream(
     }
 }
 
-fn sorted(source: &Source, select: &Select) -> Result<Vec<OwnedRow>, Stop> {
+fn sorted(source: &ServedData, select: &Select) -> Result<Vec<OwnedRow>, Stop> {
     let wanted = usize::try_from(select.limit.skip.saturating_add(select.limit.rows)).unwrap_or(usize::MAX);
     let columns = select.table.columns();
     let collations: Vec<ColumnCollation> =
@@ -158,7 +158,7 @@ fn sorted(source: &Source, select: &Select) -> Result<Vec<OwnedRow>, Stop> {
 }
 
 fn compare(
-    orders: &[Order],
+    orders: &[OrderBy],
     collations: &[ColumnCollation],
     columns: &[Column],
     left: &dyn RowValues,
@@ -178,9 +178,9 @@ fn compare(
 // Aggregates.
 
 fn aggregate(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     select: &Select,
 ) -> Result<(), Stop> {
     let columns = select.table.columns();
@@ -190,8 +190,8 @@ fn aggregate(
         sums.iter_mut().for_each(|sum| sum.add(row, columns));
         Ok(ControlFlow::Continue(()))
     })?;
-    let fields: Vec<Field> = select.items.iter().map(|item| field(select, item)).collect();
-    let mut rows = Rows::begin(writer, &fields, session.narrow)?;
+    let fields: Vec<ResultColumn> = select.items.iter().map(|item| field(select, item)).collect();
+    let mut rows = ResultWriter::begin(writer, &fields, session.narrow)?;
     if select.limit.skip == 0 && select.limit.rows > 0 {
         sums.iter().for_each(|sum| sum.put(&mut rows));
         rows.end_row()?;
@@ -251,7 +251,7 @@ impl RunningAggregate {
         }
     }
 
-    fn put(&self, rows: &mut Rows<'_, '_>) {
+    fn put(&self, rows: &mut ResultWriter<'_, '_>) {
         match &self.of {
             ItemOf::CountRows | ItemOf::Count(_) => rows.value(&Value::Unsigned(self.count), None),
             ItemOf::Sum(_) if self.count == 0 => rows.value(&Value::Null, None),
@@ -267,30 +267,32 @@ impl RunningAggregate {
 
 // Columns of the result.
 
-pub(super) fn field(select: &Select, item: &SelectItem) -> Field {
+pub(super) fn field(select: &Select, item: &SelectItem) -> ResultColumn {
     let name = item.name.clone();
     let double =
         |column: &usize| matches!(select.table.columns()[*column].sql_type, SqlType::DoubleUnsigned(..));
     match &item.of {
-        ItemOf::Column(column) => Field::of_table(select.table, *column, name),
-        ItemOf::Min(column) | ItemOf::Max(column) => Field::of_table(select.table, *column, name).nullable(),
-        ItemOf::Sum(column) if double(column) => Field::double(name),
-        ItemOf::Sum(_) => Field::decimal(name),
-        ItemOf::CountRows | ItemOf::Count(_) => Field::integer(name),
+        ItemOf::Column(column) => ResultColumn::of_table(select.table, *column, name),
+        ItemOf::Min(column) | ItemOf::Max(column) => {
+            ResultColumn::of_table(select.table, *column, name).nullable()
+        }
+        ItemOf::Sum(column) if double(column) => ResultColumn::double(name),
+        ItemOf::Sum(_) => ResultColumn::decimal(name),
+        ItemOf::CountRows | ItemOf::Count(_) => ResultColumn::integer(name),
         ItemOf::Constant(constant) => constant_field(name, constant),
     }
 }
 
-pub(super) fn constant_field(name: String, constant: &Constant) -> Field {
+pub(super) fn constant_field(name: String, constant: &Constant) -> ResultColumn {
     match constant {
-        Constant::Integer(number) if i64::try_from(*number).is_ok() => Field::integer(name),
-        Constant::Integer(_) => Field::decimal(name),
-        Constant::Double(_) => Field::double(name),
-        Constant::Null | Constant::Text(_) => Field::text(name),
+        Constant::Integer(number) if i64::try_from(*number).is_ok() => ResultColumn::integer(name),
+        Constant::Integer(_) => ResultColumn::decimal(name),
+        Constant::Double(_) => ResultColumn::double(name),
+        Constant::Null | Constant::Text(_) => ResultColumn::text(name),
     }
 }
 
-pub(super) fn put_constant(rows: &mut Rows<'_, '_>, constant: &Constant) {
+pub(super) fn put_constant(rows: &mut ResultWriter<'_, '_>, constant: &Constant) {
     match constant {
         Constant::Null => rows.value(&Value::Null, None),
         Constant::Integer(number) => rows.text(&number.to_string()),

@@ -3,17 +3,17 @@
 use tare_tables::{Put, RowValues, Value};
 
 use super::read::{field, put_constant};
-use super::{Session, Source, Stop};
-use crate::protocol::field::Field;
-use crate::protocol::packet::Writer;
-use crate::protocol::reply::Rows;
+use super::{ClientSession, ServedData, Stop};
+use crate::protocol::field::ResultColumn;
+use crate::protocol::packet::PacketWriter;
+use crate::protocol::reply::ResultWriter;
 use crate::sql::statement::{ItemOf, Select};
 
 /// The answer to a SELECT of columns and constants.
 pub(super) struct SentRows<'a, 'w, 's> {
-    pub(super) source: &'a Source,
+    pub(super) source: &'a ServedData,
     pub(super) select: &'a Select,
-    pub(super) rows: Rows<'w, 's>,
+    pub(super) rows: ResultWriter<'w, 's>,
     /// Whether sums are sent whole even if they exceed their column's type.
     whole_sums: bool,
     /// The first error.
@@ -23,13 +23,13 @@ pub(super) struct SentRows<'a, 'w, 's> {
 impl<'a, 'w, 's> SentRows<'a, 'w, 's> {
     /// Sends the columns.
     pub(super) fn begin(
-        source: &'a Source,
-        session: &Session,
-        writer: &'w mut Writer<'s>,
+        source: &'a ServedData,
+        session: &ClientSession,
+        writer: &'w mut PacketWriter<'s>,
         select: &'a Select,
     ) -> Result<Self, Stop> {
-        let fields: Vec<Field> = select.items.iter().map(|item| field(select, item)).collect();
-        let rows = Rows::begin(writer, &fields, session.narrow)?;
+        let fields: Vec<ResultColumn> = select.items.iter().map(|item| field(select, item)).collect();
+        let rows = ResultWriter::begin(writer, &fields, session.narrow)?;
         Ok(SentRows { source, select, rows, whole_sums: session.whole_sums, end: Ok(()) })
     }
 

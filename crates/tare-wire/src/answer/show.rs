@@ -6,11 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tare_tables::{Column, SqlType, Table, sql_type_text};
 
-use super::{Session, Source, Stop, read, text_rows};
-use crate::failure::Failure;
-use crate::protocol::field::Field;
-use crate::protocol::packet::{MAX_COMMAND, Writer};
-use crate::protocol::reply::{self, Rows};
+use super::{ClientSession, ServedData, Stop, read, text_rows};
+use crate::failure::ErrorPacket;
+use crate::protocol::field::ResultColumn;
+use crate::protocol::packet::{MAX_COMMAND, PacketWriter};
+use crate::protocol::reply::{self, ResultWriter};
 use crate::sql::catalog::SCHEMA;
 use crate::sql::filter::Constant;
 use crate::sql::statement::{Expression, Show};
@@ -24,12 +24,12 @@ const FEWEST_ROWS: u64 = 2;
 
 /// Answers a SHOW.
 pub(super) fn show(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     show: &Show,
 ) -> Result<(), Stop> {
-    let mut page = Page { writer, narrow: session.narrow };
+    let mut page = ShowResult { writer, narrow: session.narrow };
     match show {
         Show::Databases { like } => {
             let rows = [SCHEMA].into_iter().filter(|name| is_like(name, like)).map(|name| vec![Some(name)]);
@@ -77,16 +77,16 @@ pub(super) fn show(
 
 /// Answers COM_FIELD_LIST with the columns of a table.
 pub(crate) fn field_list(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     table: &str,
 ) -> Result<(), Stop> {
     let table = source.catalog(session).find(SCHEMA, table)?;
     let mut packet = Vec::new();
     for (at, column) in table.columns().iter().enumerate() {
         packet.clear();
-        Field::of_table(table, at, column.name.to_owned()).put(&mut packet);
+        ResultColumn::of_table(table, at, column.name.to_owned()).put(&mut packet);
         // The default value is NULL.
         packet.push(0xfb);
         writer.packet(&packet)?;
@@ -94,19 +94,19 @@ pub(crate) fn field_list(
     Ok(writer.packet(&reply::eof())?)
 }
 
-struct Page<'p, 'a> {
-    writer: &'p mut Writer<'a>,
+struct ShowResult<'p, 'a> {
+    writer: &'p mut PacketWriter<'a>,
     narrow: bool,
 }
 
-impl Page<'_, '_> {
+impl ShowResult<'_, '_> {
     fn send<'r>(
         &mut self,
         titles: &[&str],
         values: impl IntoIterator<Item = Vec<Option<&'r str>>>,
     ) -> io::Result<()> {
-        let fields: Vec<Field> = titles.iter().map(|title| Field::text(*title)).collect();
-        let mut rows = Rows::begin(self.writer, &fields, self.narrow)?;
+        let fields: Vec<ResultColumn> = titles.iter().map(|title| ResultColumn::text(*title)).collect();
+        let mut rows = ResultWriter::begin(self.writer, &fields, self.narrow)?;
         text_rows(&mut rows, values)?;
         rows.finish()
     }
@@ -222,27 +222,31 @@ fn table_status<'r>(table: &'static dyn Table, rows: &'r str) -> Vec<Option<&'r 
 
 /// Answers a SELECT without FROM.
 pub(super) fn values(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     values: &[(String, Expression)],
 ) -> Result<(), Stop> {
     let constants = values.iter().map(|(name, it)| Ok((name.clone(), evaluate(source, session, it)?)));
-    let constants = constants.collect::<Result<Vec<_>, Failure>>()?;
-    let fields: Vec<Field> =
+    let constants = constants.collect::<Result<Vec<_>, ErrorPacket>>()?;
+    let fields: Vec<ResultColumn> =
         constants.iter().map(|(name, constant)| read::constant_field(name.clone(), constant)).collect();
-    let mut rows = Rows::begin(writer, &fields, session.narrow)?;
+    let mut rows = ResultWriter::begin(writer, &fields, session.narrow)?;
     constants.iter().for_each(|(_, constant)| read::put_constant(&mut rows, constant));
     rows.end_row()?;
     Ok(rows.finish()?)
 }
 
-fn evaluate(source: &Source, session: &Session, expression: &Expression) -> Result<Constant, Failure> {
+fn evaluate(
+    source: &ServedData,
+    session: &ClientSession,
+    expression: &Expression,
+) -> Result<Constant, ErrorPacket> {
     let text = |text: String| Constant::Text(text.into_bytes());
     Ok(match expression {
         Expression::Constant(constant) => constant.clone(),
         Expression::Variable(name) => {
-            let value = variable(source, name).ok_or_else(|| Failure::unknown_variable(name))?;
+            let value = variable(source, name).ok_or_else(|| ErrorPacket::unknown_variable(name))?;
             value.parse().map_or_else(|_| text(value.into_owned()), Constant::Integer)
         }
         Expression::Database if session.has_database => text(SCHEMA.into()),
@@ -284,7 +288,7 @@ const VARIABLES: [&str; 24] = [
     "wait_timeout",
 ];
 
-fn variable(source: &Source, name: &str) -> Option<Cow<'static, str>> {
+fn variable(source: &ServedData, name: &str) -> Option<Cow<'static, str>> {
     let name = name.to_ascii_lowercase();
     Some(Cow::Borrowed(match name.as_str() {
         "version" => return Some(source.server_version.clone().into()),

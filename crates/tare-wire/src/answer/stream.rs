@@ -7,23 +7,23 @@
 use std::ops::ControlFlow;
 
 use tare_engine::{Cursor, Engine, StatementReader};
-use tare_tables::{ColumnSet, Operator, RowValues, Rows as Taker, Stream, Value};
+use tare_tables::{ColumnSet, Operator, RowReceiver as Taker, RowValues, StreamTable, Value};
 
 use super::sent::SentRows;
-use super::{Session, Source, Stop};
-use crate::failure::Failure;
-use crate::protocol::packet::Writer;
+use super::{ClientSession, ServedData, Stop};
+use crate::failure::ErrorPacket;
+use crate::protocol::packet::PacketWriter;
 use crate::sql::statement::{RowLimit, Select};
 
 /// A session's place in a stream.
 #[derive(Default)]
-pub(crate) struct Reading {
+pub(crate) struct StreamPosition {
     cursor: Cursor,
     /// Has the statements recorded that the last SELECT may choose, if they are statements.
     reader: Option<StatementReader>,
 }
 
-impl Reading {
+impl StreamPosition {
     /// Has statements recorded that take this many picoseconds or more.
     fn want_from(&mut self, engine: &'static Engine, ps: u64) {
         match &self.reader {
@@ -54,15 +54,15 @@ fn least_time(select: &Select) -> u64 {
 
 /// Answers a SELECT from a stream. WHERE selects the events to send; the last row is always sent.
 pub(super) fn select(
-    source: &Source,
-    session: &mut Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &mut ClientSession,
+    writer: &mut PacketWriter<'_>,
     select: &Select,
-    stream: &dyn Stream,
+    stream: &dyn StreamTable,
 ) -> Result<(), Stop> {
     let is_plain = select.order.is_empty() && select.limit == RowLimit::NONE;
     if !is_plain || select.is_aggregate() {
-        return Err(Failure::only_forwards().into());
+        return Err(ErrorPacket::only_forwards().into());
     }
     let mut sent = SentRows::begin(source, session, writer, select)?;
     let reading = session.readings.entry(stream.name()).or_default();
@@ -91,7 +91,7 @@ impl Taker for SentRows<'_, '_, '_> {
 
     fn end(&mut self) -> ControlFlow<()> {
         self.end = match self.rows.end_row() {
-            Ok(()) if self.source.is_stopping() => Err(Failure::stopping().into()),
+            Ok(()) if self.source.is_stopping() => Err(ErrorPacket::stopping().into()),
             ended => ended.map_err(Stop::from),
         };
         if self.end.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -102,7 +102,7 @@ impl Taker for SentRows<'_, '_, '_> {
 mod tests {
     use super::*;
     use crate::sql::catalog::Catalog;
-    use crate::sql::{self, statement::Statement};
+    use crate::sql::{self, statement::SqlStatement};
 
     #[test]
     fn where_says_how_long_the_statements_are_that_are_wanted() {
@@ -134,7 +134,7 @@ mod tests {
         ] {
             let text = format!("SELECT POSITION FROM tare_stream_statements {filter}");
             match sql::parse(text.as_bytes(), catalog()) {
-                Ok(Statement::Select(select)) => assert_eq!(least_time(&select), least, "{filter}"),
+                Ok(SqlStatement::Select(select)) => assert_eq!(least_time(&select), least, "{filter}"),
                 _ => panic!("{text}"),
             }
         }

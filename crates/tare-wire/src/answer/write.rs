@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 
 use tare_tables::{Access, Column, ColumnSet, SqlType, Table, TableError, Value};
 
-use super::{HeldRow, OwnedRow, Session, Source, Stop, read};
-use crate::failure::Failure;
-use crate::protocol::packet::Writer;
+use super::{ClientSession, HeldRow, OwnedRow, ServedData, Stop, read};
+use crate::failure::ErrorPacket;
+use crate::protocol::packet::PacketWriter;
 use crate::protocol::reply;
 use crate::sql::filter::{Constant, RowFilter};
 use crate::sql::statement::{Delete, Insert, RowLimit, Select, UpdateStatement};
@@ -17,15 +17,15 @@ use crate::text::calendar;
 
 /// Answers an UPDATE.
 pub(super) fn update(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     update: UpdateStatement,
 ) -> Result<(), Stop> {
     refuse_if_denied(update.table, session, "UPDATE")?;
     let columns = update.table.columns();
     let set = update.set.iter().map(|(column, constant)| Ok((*column, value(&columns[*column], constant)?)));
-    let set = set.collect::<Result<Vec<(usize, Value<'static>)>, Failure>>()?;
+    let set = set.collect::<Result<Vec<(usize, Value<'static>)>, ErrorPacket>>()?;
     let rows = find(source, session, update.table, update.filter, update.limit)?;
     let mut changed = 0;
     for row in &rows {
@@ -40,9 +40,9 @@ pub(super) fn update(
 
 /// Answers a DELETE.
 pub(super) fn delete(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     delete: Delete,
 ) -> Result<(), Stop> {
     refuse_if_denied(delete.table, session, "DELETE")?;
@@ -57,9 +57,9 @@ pub(super) fn delete(
 
 /// Answers an INSERT.
 pub(super) fn insert(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     insert: &Insert,
 ) -> Result<(), Stop> {
     refuse_if_denied(insert.table, session, "INSERT")?;
@@ -75,7 +75,7 @@ pub(super) fn insert(
         }
         let filled =
             row.into_iter().zip(columns).map(|(value, column)| value.map_or_else(|| default(column), Ok));
-        let row = filled.collect::<Result<Vec<Value<'static>>, Failure>>()?;
+        let row = filled.collect::<Result<Vec<Value<'static>>, ErrorPacket>>()?;
         match insert.table.insert(source.engine, &row) {
             Ok(()) => added += 1,
             Err(TableError::Duplicate) if ignore => {}
@@ -87,21 +87,25 @@ pub(super) fn insert(
 
 /// Answers a TRUNCATE.
 pub(super) fn truncate(
-    source: &Source,
-    session: &Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &ClientSession,
+    writer: &mut PacketWriter<'_>,
     table: &'static dyn Table,
 ) -> Result<(), Stop> {
     table.truncate(source.engine).map_err(|error| refusal(&error, table, session))?;
     Ok(writer.packet(&reply::ok(0, ""))?)
 }
 
-fn refusal(error: &TableError, table: &dyn Table, session: &Session) -> Failure {
-    Failure::of_table(error, table.name(), &session.user)
+fn refusal(error: &TableError, table: &dyn Table, session: &ClientSession) -> ErrorPacket {
+    ErrorPacket::of_table(error, table.name(), &session.user)
 }
 
 /// Refuses a command that the table would refuse for any row.
-fn refuse_if_denied(table: &dyn Table, session: &Session, command: &'static str) -> Result<(), Failure> {
+fn refuse_if_denied(
+    table: &dyn Table,
+    session: &ClientSession,
+    command: &'static str,
+) -> Result<(), ErrorPacket> {
     match table.access() {
         Access::Edit => Ok(()),
         Access::Update if command == "UPDATE" => Ok(()),
@@ -111,8 +115,8 @@ fn refuse_if_denied(table: &dyn Table, session: &Session, command: &'static str)
 
 /// Finds the rows to write.
 fn find(
-    source: &Source,
-    session: &Session,
+    source: &ServedData,
+    session: &ClientSession,
     table: &'static dyn Table,
     filter: RowFilter,
     limit: u64,
@@ -151,7 +155,7 @@ fn key(table: &dyn Table, filter: &RowFilter) -> Option<RowFilter> {
 }
 
 fn collect(
-    source: &Source,
+    source: &ServedData,
     table: &'static dyn Table,
     filter: RowFilter,
     limit: usize,
@@ -168,12 +172,12 @@ fn collect(
 }
 
 /// Converts a literal into a value of the column's type.
-fn value(column: &Column, constant: &Constant) -> Result<Value<'static>, Failure> {
-    let bad = || Failure::bad_value(column.name);
-    let range = || Failure::out_of_range(column.name);
+fn value(column: &Column, constant: &Constant) -> Result<Value<'static>, ErrorPacket> {
+    let bad = || ErrorPacket::bad_value(column.name);
+    let range = || ErrorPacket::out_of_range(column.name);
     match (constant, column.sql_type) {
         (Constant::Null, _) if column.nullable => Ok(Value::Null),
-        (Constant::Null, _) => Err(Failure::null_value(column.name)),
+        (Constant::Null, _) => Err(ErrorPacket::null_value(column.name)),
         (_, SqlType::BigIntUnsigned) => {
             u64::try_from(integer(constant).ok_or_else(bad)?).map(Value::Unsigned).map_err(|_| range())
         }
@@ -261,10 +265,10 @@ fn member(constant: &Constant, members: &'static [&'static str]) -> Option<Value
 }
 
 /// Returns the value of a column that an INSERT omits.
-fn default(column: &Column) -> Result<Value<'static>, Failure> {
+fn default(column: &Column) -> Result<Value<'static>, ErrorPacket> {
     match column.default {
         Some(text) => Ok(Value::Text(Cow::Borrowed(text))),
         None if column.nullable => Ok(Value::Null),
-        None => Err(Failure::no_default(column.name)),
+        None => Err(ErrorPacket::no_default(column.name)),
     }
 }

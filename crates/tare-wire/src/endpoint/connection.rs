@@ -5,11 +5,11 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::answer::{self, HostStatement, Session, Source, Stop};
-use crate::failure::Failure;
+use crate::answer::{self, ClientSession, HostStatement, ServedData, Stop};
+use crate::failure::ErrorPacket;
 use crate::peer::Peer;
 use crate::protocol::handshake::{self, UTF8MB3};
-use crate::protocol::packet::{Patience, ReadError, Reader, Writer};
+use crate::protocol::packet::{PacketReader, PacketWriter, Patience, ReadError};
 use crate::protocol::reply;
 
 /// The supported commands, by their first byte.
@@ -27,12 +27,12 @@ mod command {
 }
 
 /// Serves a connection until it ends. Runs on the connection's own thread.
-pub(super) fn serve(source: &Source, stall_limit: Duration, stream: &UnixStream, id: u32, peer: Peer) {
+pub(super) fn serve(source: &ServedData, stall_limit: Duration, stream: &UnixStream, id: u32, peer: Peer) {
     if stream.set_write_timeout(Some(stall_limit)).is_err() {
         return;
     }
-    let mut reader = Reader::new(stream, stall_limit);
-    let mut writer = Writer::new(stream);
+    let mut reader = PacketReader::new(stream, stall_limit);
+    let mut writer = PacketWriter::new(stream);
     let Some(mut session) = greet(source, &mut reader, &mut writer, id, peer) else { return };
     loop {
         let packet = match reader.next(0, Patience::FromFirstByte) {
@@ -50,12 +50,12 @@ pub(super) fn serve(source: &Source, stall_limit: Duration, stream: &UnixStream,
 }
 
 fn greet(
-    source: &Source,
-    reader: &mut Reader<'_>,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    reader: &mut PacketReader<'_>,
+    writer: &mut PacketWriter<'_>,
     id: u32,
     peer: Peer,
-) -> Option<Session> {
+) -> Option<ClientSession> {
     writer.packet(&handshake::greeting(&source.server_version, id)).ok()?;
     writer.flush().ok()?;
     let packet = match reader.next(1, Patience::FromNow) {
@@ -77,9 +77,9 @@ fn greet(
     session
 }
 
-fn welcome(packet: &[u8], id: u32, peer: Peer) -> Result<Session, Failure> {
-    let answer = handshake::answer(packet).ok_or_else(Failure::bad_handshake)?;
-    let mut session = Session {
+fn welcome(packet: &[u8], id: u32, peer: Peer) -> Result<ClientSession, ErrorPacket> {
+    let answer = handshake::answer(packet).ok_or_else(ErrorPacket::bad_handshake)?;
+    let mut session = ClientSession {
         id,
         peer,
         user: answer.user,
@@ -97,18 +97,23 @@ fn welcome(packet: &[u8], id: u32, peer: Peer) -> Result<Session, Failure> {
 }
 
 /// Reports a protocol violation to the client, if the connection still works.
-fn complain(writer: &mut Writer<'_>, error: &ReadError) {
+fn complain(writer: &mut PacketWriter<'_>, error: &ReadError) {
     let failure = match error {
         ReadError::Closed | ReadError::Io => return,
-        ReadError::TimedOut => Failure::read_timeout(),
-        ReadError::TooBig => Failure::packet_too_big(),
-        ReadError::OutOfOrder => Failure::out_of_order(),
+        ReadError::TimedOut => ErrorPacket::read_timeout(),
+        ReadError::TooBig => ErrorPacket::packet_too_big(),
+        ReadError::OutOfOrder => ErrorPacket::out_of_order(),
     };
     let _ = writer.packet(&reply::error(&failure)).and_then(|()| writer.flush());
 }
 
 /// Answers a command. Returns whether the connection continues.
-fn answer(source: &Source, session: &mut Session, writer: &mut Writer<'_>, packet: &[u8]) -> bool {
+fn answer(
+    source: &ServedData,
+    session: &mut ClientSession,
+    writer: &mut PacketWriter<'_>,
+    packet: &[u8],
+) -> bool {
     let attempt = catch_unwind(AssertUnwindSafe(|| dispatch(source, session, writer, packet)));
     let (failure, goes_on) = match attempt {
         Ok(Ok(goes_on)) => return writer.flush().is_ok() && goes_on,
@@ -116,18 +121,18 @@ fn answer(source: &Source, session: &mut Session, writer: &mut Writer<'_>, packe
         Ok(Err(Stop::Failed(failure))) => (failure, true),
         // A table's reader panicked between two rows, where an error packet is still valid. The connection
         // ends because the state the panic left behind is unknown.
-        Err(_) => (Failure::internal(), false),
+        Err(_) => (ErrorPacket::internal(), false),
     };
     writer.packet(&reply::error(&failure)).and_then(|()| writer.flush()).is_ok() && goes_on
 }
 
 fn dispatch(
-    source: &Source,
-    session: &mut Session,
-    writer: &mut Writer<'_>,
+    source: &ServedData,
+    session: &mut ClientSession,
+    writer: &mut PacketWriter<'_>,
     packet: &[u8],
 ) -> Result<bool, Stop> {
-    let Some((command, body)) = packet.split_first() else { return Err(Failure::out_of_order().into()) };
+    let Some((command, body)) = packet.split_first() else { return Err(ErrorPacket::out_of_order().into()) };
     match *command {
         command::QUIT => return Ok(false),
         command::QUERY => answer::query(source, session, writer, body)?,
@@ -149,7 +154,7 @@ fn dispatch(
         command::SET_OPTION => writer.packet(&reply::eof())?,
         // These two commands have no answer.
         command::STMT_SEND_LONG_DATA | command::STMT_CLOSE => {}
-        other => return Err(Failure::unknown_command(other).into()),
+        other => return Err(ErrorPacket::unknown_command(other).into()),
     }
     Ok(true)
 }

@@ -23,10 +23,10 @@ use tare_tables::Table;
 
 pub use self::error::EndpointError;
 use self::socket::{EndpointSocket, UNBORN};
-use crate::answer::{Sizes, Source, Traffic};
-use crate::failure::Failure;
+use crate::answer::{ServedData, Sizes, Traffic};
+use crate::failure::ErrorPacket;
 use crate::peer::{Peer, peer};
-use crate::protocol::packet::Writer;
+use crate::protocol::packet::PacketWriter;
 use crate::protocol::reply;
 use crate::sql::catalog::NameInside;
 
@@ -155,18 +155,18 @@ impl Drop for Endpoint {
 }
 
 /// An open connection.
-struct Open {
+struct OpenConnection {
     stream: Arc<UnixStream>,
     peer: Peer,
 }
 
 /// The state shared by all threads of an endpoint.
 struct EndpointState {
-    source: Source,
+    source: ServedData,
     stall_limit: Duration,
     spawn: Spawn,
     /// The open connections by id, for [`Endpoint::stop`] to shut down.
-    open: Mutex<HashMap<u32, Open>>,
+    open: Mutex<HashMap<u32, OpenConnection>>,
     threads: Mutex<usize>,
     thread_left: Condvar,
 }
@@ -186,7 +186,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl EndpointState {
     fn new(config: &EndpointConfig) -> Self {
         EndpointState {
-            source: Source {
+            source: ServedData {
                 tables: config.tables,
                 engine: config.engine,
                 server_version: config.server_version.clone(),
@@ -204,12 +204,12 @@ impl EndpointState {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<u32, Open>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<u32, OpenConnection>> {
         lock(&self.open)
     }
 
     /// Returns whether one more connection of such a peer is allowed.
-    fn has_place(&self, open: &HashMap<u32, Open>, peer: Peer) -> bool {
+    fn has_place(&self, open: &HashMap<u32, OpenConnection>, peer: Peer) -> bool {
         let most = self.source.max_connections;
         let is_bounded = peer == Peer::Inside && self.source.name_inside.is_some();
         let inside = || open.values().filter(|open| open.peer == Peer::Inside).count();
@@ -272,51 +272,56 @@ fn accept_all(shared: &Arc<EndpointState>, listener: &UnixListener, woken: &Unix
 
 /// Starts the thread of a connection, or refuses it with the reason.
 fn admit(shared: &Arc<EndpointState>, stream: UnixStream, id: u32) {
-    let Some(peer) = peer(&stream) else { return refuse(&stream, &Failure::not_a_peer()) };
+    let Some(peer) = peer(&stream) else { return refuse(&stream, &ErrorPacket::not_a_peer()) };
     let stream = Arc::new(stream);
-    let Some(place) = Place::take(shared, &stream, id, peer) else {
+    let Some(place) = ConnectionGuard::take(shared, &stream, id, peer) else {
         if !shared.source.is_stopping() {
-            refuse(&stream, &Failure::too_many_connections());
+            refuse(&stream, &ErrorPacket::too_many_connections());
         }
         return;
     };
     let serve = Box::new(move || {
         // The panic hook has reported the panic; here it ends one connection.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            let Place { shared, stream, .. } = &place;
+            let ConnectionGuard { shared, stream, .. } = &place;
             connection::serve(&shared.source, shared.stall_limit, stream, id, peer);
         }));
     });
     if (shared.spawn)(&format!("tare-conn-{id}"), serve).is_err() {
-        refuse(&stream, &Failure::no_thread());
+        refuse(&stream, &ErrorPacket::no_thread());
     }
 }
 
 /// One connection's place in [`EndpointState::open`]; dropping it gives the place back, even if its thread
 /// did not start. The stream closes with its last reference.
-struct Place {
+struct ConnectionGuard {
     shared: Arc<EndpointState>,
     stream: Arc<UnixStream>,
     id: u32,
 }
 
-impl Place {
+impl ConnectionGuard {
     /// Claims a place; returns `None` if none is free for such a peer or the endpoint is stopping.
-    fn take(shared: &Arc<EndpointState>, stream: &Arc<UnixStream>, id: u32, peer: Peer) -> Option<Place> {
+    fn take(
+        shared: &Arc<EndpointState>,
+        stream: &Arc<UnixStream>,
+        id: u32,
+        peer: Peer,
+    ) -> Option<ConnectionGuard> {
         {
             let mut open = shared.open();
             // `stop` shuts down the connections it finds in the map and would miss this one.
             if shared.source.is_stopping() || !shared.has_place(&open, peer) {
                 return None;
             }
-            open.insert(id, Open { stream: Arc::clone(stream), peer });
+            open.insert(id, OpenConnection { stream: Arc::clone(stream), peer });
         }
         shared.enter_thread();
-        Some(Place { shared: Arc::clone(shared), stream: Arc::clone(stream), id })
+        Some(ConnectionGuard { shared: Arc::clone(shared), stream: Arc::clone(stream), id })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.shared.open().remove(&self.id);
         self.shared.leave_thread();
@@ -324,9 +329,9 @@ impl Drop for Place {
 }
 
 /// Sends an error without waiting: it fits into the buffer of a fresh socket.
-fn refuse(stream: &UnixStream, failure: &Failure) {
+fn refuse(stream: &UnixStream, failure: &ErrorPacket) {
     if stream.set_nonblocking(true).is_ok() {
-        let mut writer = Writer::new(stream);
+        let mut writer = PacketWriter::new(stream);
         let _ = writer.packet(&reply::error(failure)).and_then(|()| writer.flush());
     }
 }
@@ -351,11 +356,11 @@ mod tests {
     }
 
     /// Claims a place for each of these peers and returns those claimed.
-    fn taken(shared: &Arc<EndpointState>, peers: usize, peer: Peer) -> Vec<Place> {
+    fn taken(shared: &Arc<EndpointState>, peers: usize, peer: Peer) -> Vec<ConnectionGuard> {
         let first = shared.open().keys().max().map_or(1, |id| id + 1);
         let take = |id| {
             let (stream, _far_end) = UnixStream::pair().unwrap();
-            Place::take(shared, &Arc::new(stream), id, peer)
+            ConnectionGuard::take(shared, &Arc::new(stream), id, peer)
         };
         (first..).take(peers).filter_map(take).collect()
     }

@@ -40,7 +40,7 @@ const ANY_DECIMALS: u8 = 31;
 
 /// A column of a result.
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
+pub(crate) struct ResultColumn {
     name: String,
     /// The table and column it comes from; `None` for expressions.
     origin: Option<(&'static str, &'static str)>,
@@ -51,11 +51,11 @@ pub(crate) struct Field {
     decimals: u8,
 }
 
-impl Field {
+impl ResultColumn {
     /// Describes a column of a table, under the name the client chose.
     pub(crate) fn of_table(table: &dyn Table, index: usize, name: String) -> Self {
         let column = &table.columns()[index];
-        let mut field = Field::of_column(column, name);
+        let mut field = ResultColumn::of_column(column, name);
         if table.indexes().iter().any(|columns| columns.first() == Some(&index)) {
             field.flags |= flag::MULTIPLE_KEY;
         }
@@ -94,32 +94,40 @@ impl Field {
             SqlType::Date => number(kind::DATE, 10, flag::BINARY),
         };
         let not_null = if column.nullable { 0 } else { flag::NOT_NULL };
-        Field { name, origin: None, kind, charset, length, flags: flags | not_null, decimals }
+        ResultColumn { name, origin: None, kind, charset, length, flags: flags | not_null, decimals }
     }
 
     /// Describes a text that is not a table's column.
     pub(crate) fn text(name: impl Into<String>) -> Self {
         let (kind, length) = (kind::VAR_STRING, 1024 * 3);
-        Field { name: name.into(), origin: None, kind, charset: UTF8MB3, length, flags: 0, decimals: 0 }
+        ResultColumn {
+            name: name.into(),
+            origin: None,
+            kind,
+            charset: UTF8MB3,
+            length,
+            flags: 0,
+            decimals: 0,
+        }
     }
 
     /// Describes an integer that is not a table's column.
     pub(crate) fn integer(name: impl Into<String>) -> Self {
-        Field::numeric(name.into(), kind::LONGLONG, 21, 0)
+        ResultColumn::numeric(name.into(), kind::LONGLONG, 21, 0)
     }
 
     /// Describes a sum of integers, which may need more than 64 bits.
     pub(crate) fn decimal(name: impl Into<String>) -> Self {
-        Field::numeric(name.into(), kind::NEWDECIMAL, 42, 0)
+        ResultColumn::numeric(name.into(), kind::NEWDECIMAL, 42, 0)
     }
 
     /// Describes a floating-point number.
     pub(crate) fn double(name: impl Into<String>) -> Self {
-        Field::numeric(name.into(), kind::DOUBLE, 23, ANY_DECIMALS)
+        ResultColumn::numeric(name.into(), kind::DOUBLE, 23, ANY_DECIMALS)
     }
 
     fn numeric(name: String, kind: u8, length: u32, decimals: u8) -> Self {
-        Field { name, origin: None, kind, charset: BINARY, length, flags: flag::BINARY, decimals }
+        ResultColumn { name, origin: None, kind, charset: BINARY, length, flags: flag::BINARY, decimals }
     }
 
     /// Allows NULL although the column it comes from does not (MIN of no rows).

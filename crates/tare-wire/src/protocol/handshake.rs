@@ -63,7 +63,7 @@ pub(crate) fn greeting(version: &str, connection_id: u32) -> Vec<u8> {
 
 /// The client's handshake response.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct HandshakeResponse {
     pub(crate) found_rows: bool,
     pub(crate) charset: u8,
     pub(crate) user: String,
@@ -71,7 +71,7 @@ pub(crate) struct Answer {
 }
 
 /// Parses the client's first packet; returns `None` if it is not of the 4.1 protocol without TLS.
-pub(crate) fn answer(packet: &[u8]) -> Option<Answer> {
+pub(crate) fn answer(packet: &[u8]) -> Option<HandshakeResponse> {
     let mut rest = packet;
     let said = u32::from_le_bytes(take(&mut rest, 4)?.try_into().ok()?);
     if said & capability::PROTOCOL_41 == 0 || said & capability::SSL != 0 {
@@ -94,7 +94,7 @@ pub(crate) fn answer(packet: &[u8]) -> Option<Answer> {
     let named = agreed & capability::CONNECT_WITH_DB != 0;
     let database = if named { Some(zero_ended(&mut rest)?) } else { None };
     let database = database.filter(|name| !name.is_empty());
-    Some(Answer { found_rows: agreed & capability::FOUND_ROWS != 0, charset, user, database })
+    Some(HandshakeResponse { found_rows: agreed & capability::FOUND_ROWS != 0, charset, user, database })
 }
 
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {

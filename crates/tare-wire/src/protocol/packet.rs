@@ -41,7 +41,7 @@ pub(crate) enum Patience {
 }
 
 /// A buffered reader of packets.
-pub(crate) struct Reader<'a> {
+pub(crate) struct PacketReader<'a> {
     stream: &'a UnixStream,
     buffer: Vec<u8>,
     /// The bytes of `buffer` that the last packet took.
@@ -50,9 +50,9 @@ pub(crate) struct Reader<'a> {
     timed: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PacketReader<'a> {
     pub(crate) fn new(stream: &'a UnixStream, limit: Duration) -> Self {
-        Reader { stream, buffer: Vec::new(), taken: 0, limit, timed: false }
+        PacketReader { stream, buffer: Vec::new(), taken: 0, limit, timed: false }
     }
 
     /// Returns the payload of the next packet, which must have this sequence number.
@@ -129,15 +129,15 @@ impl<'a> Reader<'a> {
 
 /// A buffered writer of packets. It sends as soon as [`WRITE_PIECE`] bytes are queued and blocks while the
 /// peer does not read, until the stream's own write timeout.
-pub(crate) struct Writer<'a> {
+pub(crate) struct PacketWriter<'a> {
     stream: &'a UnixStream,
     pending: Vec<u8>,
     sequence: u8,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> PacketWriter<'a> {
     pub(crate) fn new(stream: &'a UnixStream) -> Self {
-        Writer { stream, pending: Vec::new(), sequence: 0 }
+        PacketWriter { stream, pending: Vec::new(), sequence: 0 }
     }
 
     /// Sets the sequence number of the next packet.
@@ -163,7 +163,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Begins a packet and returns its start for [`Writer::end`], which fills in the length and queues it.
+    /// Begins a packet and returns its start for [`PacketWriter::end`], which fills in the length and queues
+    /// it.
     pub(crate) fn begin(&mut self) -> usize {
         let start = self.pending.len();
         self.pending.extend_from_slice(&[0; 4]);
@@ -252,7 +253,7 @@ mod tests {
             }
         });
         let stream = UnixStream::from(ours);
-        let mut writer = Writer::new(&stream);
+        let mut writer = PacketWriter::new(&stream);
         for row in 0..ROWS {
             let start = writer.begin();
             writer.payload().extend_from_slice(&vec![b'x'; 200 + row % 200]);

@@ -5,10 +5,10 @@ use std::io;
 
 use tare_tables::Value;
 
-use super::field::Field;
+use super::field::ResultColumn;
 use super::handshake::STATUS;
-use super::packet::Writer;
-use crate::failure::Failure;
+use super::packet::PacketWriter;
+use crate::failure::ErrorPacket;
 use crate::text::calendar::Calendar;
 
 /// Returns an OK packet with the number of rows a write touched and a line of text about it.
@@ -31,7 +31,7 @@ pub(crate) fn eof() -> [u8; 5] {
 }
 
 /// Returns an error packet.
-pub(crate) fn error(failure: &Failure) -> Vec<u8> {
+pub(crate) fn error(failure: &ErrorPacket) -> Vec<u8> {
     let mut packet = vec![0xff];
     packet.extend_from_slice(&failure.code.to_le_bytes());
     packet.push(b'#');
@@ -72,8 +72,8 @@ pub(crate) fn put_text(packet: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// A result being sent: its columns, then row after row. Each value is written directly into the send buffer.
-pub(crate) struct Rows<'w, 'a> {
-    writer: &'w mut Writer<'a>,
+pub(crate) struct ResultWriter<'w, 'a> {
+    writer: &'w mut PacketWriter<'a>,
     /// The start of the current row in the send buffer; `None` between rows.
     start: Option<usize>,
     narrow: bool,
@@ -81,10 +81,14 @@ pub(crate) struct Rows<'w, 'a> {
     count: u64,
 }
 
-impl<'w, 'a> Rows<'w, 'a> {
+impl<'w, 'a> ResultWriter<'w, 'a> {
     /// Sends the columns. `narrow` means that the client reads utf8mb3, which has no characters beyond the
     /// first plane.
-    pub(crate) fn begin(writer: &'w mut Writer<'a>, fields: &[Field], narrow: bool) -> io::Result<Self> {
+    pub(crate) fn begin(
+        writer: &'w mut PacketWriter<'a>,
+        fields: &[ResultColumn],
+        narrow: bool,
+    ) -> io::Result<Self> {
         let start = writer.begin();
         put_length(writer.payload(), fields.len() as u64);
         writer.end(start)?;
@@ -94,7 +98,7 @@ impl<'w, 'a> Rows<'w, 'a> {
             writer.end(start)?;
         }
         writer.packet(&eof())?;
-        Ok(Rows { writer, start: None, narrow, calendar: Calendar::new(), count: 0 })
+        Ok(ResultWriter { writer, start: None, narrow, calendar: Calendar::new(), count: 0 })
     }
 
     /// Appends a value to the current row. `decimals` is the number of decimals of a double or a time; with
@@ -199,7 +203,7 @@ impl<'w, 'a> Rows<'w, 'a> {
     }
 }
 
-impl Drop for Rows<'_, '_> {
+impl Drop for ResultWriter<'_, '_> {
     /// Discards a row that was not ended because of a panic.
     fn drop(&mut self) {
         if let Some(start) = self.start {

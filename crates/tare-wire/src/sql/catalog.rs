@@ -2,7 +2,7 @@
 
 use tare_tables::{STREAMS, Table};
 
-use crate::failure::Failure;
+use crate::failure::ErrorPacket;
 
 /// The schema of all tables.
 pub(crate) const SCHEMA: &str = "performance_schema";
@@ -21,11 +21,11 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// Finds the table that a client names.
-    pub(crate) fn find(&self, schema: &str, name: &str) -> Result<&'static dyn Table, Failure> {
+    pub(crate) fn find(&self, schema: &str, name: &str) -> Result<&'static dyn Table, ErrorPacket> {
         let unknown = || match self.inside {
             // The message repeats no part of the name, which may be somebody's secret.
-            Some(_) => Failure::not_by_this_name(),
-            None => Failure::unknown_table(schema, name),
+            Some(_) => ErrorPacket::not_by_this_name(),
+            None => ErrorPacket::unknown_table(schema, name),
         };
         if !schema.eq_ignore_ascii_case(SCHEMA) {
             return Err(unknown());

@@ -2,11 +2,11 @@
 
 use tare_tables::SqlType;
 
-use super::filter::{Comparison, Constant, RowFilter, Term};
-use super::items::Scope;
+use super::filter::{ComparisonOperator, Constant, RowFilter, Term};
+use super::items::ColumnScope;
 use super::lexer::SqlToken;
 use super::parser::{SqlParser, is_literal_word};
-use crate::failure::Failure;
+use crate::failure::ErrorPacket;
 use crate::text::calendar;
 use crate::text::collation::{ColumnCollation, Pattern};
 
@@ -14,14 +14,14 @@ use crate::text::collation::{ColumnCollation, Pattern};
 const MAX_DEPTH: u32 = 24;
 
 impl SqlParser<'_> {
-    pub(super) fn filter(&mut self, scope: &Scope) -> Result<RowFilter, Failure> {
+    pub(super) fn filter(&mut self, scope: &ColumnScope) -> Result<RowFilter, ErrorPacket> {
         if self.accept_word("WHERE")? { self.any(scope) } else { Ok(RowFilter::TRUE) }
     }
 
-    fn any(&mut self, scope: &Scope) -> Result<RowFilter, Failure> {
+    fn any(&mut self, scope: &ColumnScope) -> Result<RowFilter, ErrorPacket> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Failure::syntax(format_args!("conditions nested deeper than {MAX_DEPTH}")));
+            return Err(ErrorPacket::syntax(format_args!("conditions nested deeper than {MAX_DEPTH}")));
         }
         let mut parts = vec![self.all(scope)?];
         while self.accept_word("OR")? || self.accept("||")? {
@@ -31,7 +31,7 @@ impl SqlParser<'_> {
         Ok(one_or(parts, RowFilter::Any))
     }
 
-    fn all(&mut self, scope: &Scope) -> Result<RowFilter, Failure> {
+    fn all(&mut self, scope: &ColumnScope) -> Result<RowFilter, ErrorPacket> {
         let mut parts = vec![self.not(scope)?];
         while self.accept_word("AND")? || self.accept("&&")? {
             parts.push(self.not(scope)?);
@@ -39,7 +39,7 @@ impl SqlParser<'_> {
         Ok(one_or(parts, RowFilter::All))
     }
 
-    fn not(&mut self, scope: &Scope) -> Result<RowFilter, Failure> {
+    fn not(&mut self, scope: &ColumnScope) -> Result<RowFilter, ErrorPacket> {
         let mut negated = false;
         while self.accept_word("NOT")? || self.accept("!")? {
             negated = !negated;
@@ -48,7 +48,7 @@ impl SqlParser<'_> {
         Ok(if negated { RowFilter::Not(Box::new(filter)) } else { filter })
     }
 
-    fn predicate(&mut self, scope: &Scope) -> Result<RowFilter, Failure> {
+    fn predicate(&mut self, scope: &ColumnScope) -> Result<RowFilter, ErrorPacket> {
         if self.accept("(")? {
             let inner = self.any(scope)?;
             self.expect(")")?;
@@ -70,7 +70,7 @@ impl SqlParser<'_> {
         }
         if self.accept_word("IN")? {
             let Term::Column(column) = left else {
-                return Err(Failure::unsupported("IN after something other than a column"));
+                return Err(ErrorPacket::unsupported("IN after something other than a column"));
             };
             let member = |constant| scope.compared(&left, Term::Constant(constant));
             let list = self.row()?.into_iter().map(member).collect();
@@ -83,15 +83,15 @@ impl SqlParser<'_> {
             let low = self.term(scope)?;
             self.expect_word("AND")?;
             let high = self.term(scope)?;
-            let from = compare(scope, left.clone(), Comparison::GreaterOrEqual, low);
-            let to = compare(scope, left, Comparison::LessOrEqual, high);
+            let from = compare(scope, left.clone(), ComparisonOperator::GreaterOrEqual, low);
+            let to = compare(scope, left, ComparisonOperator::LessOrEqual, high);
             return Ok(negate(negated, RowFilter::All(vec![from, to])));
         }
         if negated { Err(self.unexpected("LIKE, IN or BETWEEN")) } else { Ok(RowFilter::Holds(left)) }
     }
 
     /// Parses literals in parentheses.
-    pub(super) fn row(&mut self) -> Result<Vec<Constant>, Failure> {
+    pub(super) fn row(&mut self) -> Result<Vec<Constant>, ErrorPacket> {
         self.expect("(")?;
         let mut row = Vec::new();
         while !self.accept(")")? {
@@ -103,17 +103,20 @@ impl SqlParser<'_> {
         Ok(row)
     }
 
-    fn like(&mut self, scope: &Scope, term: Term) -> Result<RowFilter, Failure> {
+    fn like(&mut self, scope: &ColumnScope, term: Term) -> Result<RowFilter, ErrorPacket> {
         let SqlToken::Text(text) = self.advance()? else {
-            return Err(Failure::syntax("LIKE needs a string"));
+            return Err(ErrorPacket::syntax("LIKE needs a string"));
         };
         if text.len() > Pattern::MAX {
-            return Err(Failure::syntax(format_args!("a LIKE pattern longer than {} bytes", Pattern::MAX)));
+            return Err(ErrorPacket::syntax(format_args!(
+                "a LIKE pattern longer than {} bytes",
+                Pattern::MAX
+            )));
         }
         let mut escape = '\\';
         if self.accept_word("ESCAPE")? {
             let SqlToken::Text(text) = self.advance()? else {
-                return Err(Failure::syntax("ESCAPE needs a string"));
+                return Err(ErrorPacket::syntax("ESCAPE needs a string"));
             };
             escape = String::from_utf8_lossy(&text).chars().next().unwrap_or('\\');
         }
@@ -121,41 +124,41 @@ impl SqlParser<'_> {
         Ok(RowFilter::Like { term, pattern: Box::new(Pattern::new(&text, escape)), collation })
     }
 
-    fn comparison(&mut self) -> Result<Option<Comparison>, Failure> {
+    fn comparison(&mut self) -> Result<Option<ComparisonOperator>, ErrorPacket> {
         let SqlToken::Symbol(symbol) = self.token else { return Ok(None) };
         let comparison = match symbol {
-            "=" => Comparison::Equal,
-            "<>" | "!=" => Comparison::NotEqual,
-            "<" => Comparison::Less,
-            "<=" => Comparison::LessOrEqual,
-            ">" => Comparison::Greater,
-            ">=" => Comparison::GreaterOrEqual,
-            "<=>" => Comparison::NullSafeEqual,
+            "=" => ComparisonOperator::Equal,
+            "<>" | "!=" => ComparisonOperator::NotEqual,
+            "<" => ComparisonOperator::Less,
+            "<=" => ComparisonOperator::LessOrEqual,
+            ">" => ComparisonOperator::Greater,
+            ">=" => ComparisonOperator::GreaterOrEqual,
+            "<=>" => ComparisonOperator::NullSafeEqual,
             _ => return Ok(None),
         };
         self.advance()?;
         Ok(Some(comparison))
     }
 
-    fn parenthesised_term(&mut self, scope: &Scope) -> Result<Term, Failure> {
+    fn parenthesised_term(&mut self, scope: &ColumnScope) -> Result<Term, ErrorPacket> {
         if !self.accept("(")? {
             return self.term(scope);
         }
         if self.at_word("SELECT") {
-            return Err(Failure::unsupported("a subquery"));
+            return Err(ErrorPacket::unsupported("a subquery"));
         }
         let term = self.term(scope)?;
         self.expect(")")?;
         Ok(term)
     }
 
-    fn term(&mut self, scope: &Scope) -> Result<Term, Failure> {
+    fn term(&mut self, scope: &ColumnScope) -> Result<Term, ErrorPacket> {
         match &self.token {
             SqlToken::Word(word) if is_literal_word(word) => self.constant().map(Term::Constant),
             SqlToken::Word(_) | SqlToken::Name(_) => {
                 let first = self.name()?;
                 if self.at("(") {
-                    return Err(Failure::unsupported(format_args!("the function {first:.40}")));
+                    return Err(ErrorPacket::unsupported(format_args!("the function {first:.40}")));
                 }
                 let name = self.qualified(first)?;
                 Ok(Term::Column(scope.column(&name)?))
@@ -165,7 +168,7 @@ impl SqlParser<'_> {
     }
 }
 
-impl Scope {
+impl ColumnScope {
     /// Returns the collation of a comparison: that of the left column, else of the right one, else
     /// `GeneralCi`.
     fn collation(&self, left: &Term, right: &Term) -> ColumnCollation {
@@ -203,7 +206,7 @@ fn one_or(mut parts: Vec<RowFilter>, many: fn(Vec<RowFilter>) -> RowFilter) -> R
     }
 }
 
-fn compare(scope: &Scope, left: Term, operator: Comparison, right: Term) -> RowFilter {
+fn compare(scope: &ColumnScope, left: Term, operator: ComparisonOperator, right: Term) -> RowFilter {
     let collation = scope.collation(&left, &right);
     let (left, right) = (scope.compared(&right, left.clone()), scope.compared(&left, right));
     RowFilter::Compare { left, operator, right, collation }

@@ -18,7 +18,7 @@ pub(crate) enum RowFilter {
     /// The negation of a condition.
     Not(Box<RowFilter>),
     /// `left operator right`
-    Compare { left: Term, operator: Comparison, right: Term, collation: ColumnCollation },
+    Compare { left: Term, operator: ComparisonOperator, right: Term, collation: ColumnCollation },
     /// `column IN (…)`
     In { column: usize, list: Vec<Term>, collation: ColumnCollation },
     /// `term LIKE pattern`
@@ -81,7 +81,7 @@ impl Constant {
 
 /// The operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Comparison {
+pub(crate) enum ComparisonOperator {
     Equal,
     NotEqual,
     Less,
@@ -91,37 +91,37 @@ pub(crate) enum Comparison {
     NullSafeEqual,
 }
 
-impl Comparison {
+impl ComparisonOperator {
     fn accepts(self, order: Ordering) -> bool {
         match self {
-            Comparison::Equal | Comparison::NullSafeEqual => order.is_eq(),
-            Comparison::NotEqual => order.is_ne(),
-            Comparison::Less => order.is_lt(),
-            Comparison::LessOrEqual => order.is_le(),
-            Comparison::Greater => order.is_gt(),
-            Comparison::GreaterOrEqual => order.is_ge(),
+            ComparisonOperator::Equal | ComparisonOperator::NullSafeEqual => order.is_eq(),
+            ComparisonOperator::NotEqual => order.is_ne(),
+            ComparisonOperator::Less => order.is_lt(),
+            ComparisonOperator::LessOrEqual => order.is_le(),
+            ComparisonOperator::Greater => order.is_gt(),
+            ComparisonOperator::GreaterOrEqual => order.is_ge(),
         }
     }
 
     /// Returns the operator for exchanged sides.
     fn mirrored(self) -> Self {
         match self {
-            Comparison::Less => Comparison::Greater,
-            Comparison::LessOrEqual => Comparison::GreaterOrEqual,
-            Comparison::Greater => Comparison::Less,
-            Comparison::GreaterOrEqual => Comparison::LessOrEqual,
+            ComparisonOperator::Less => ComparisonOperator::Greater,
+            ComparisonOperator::LessOrEqual => ComparisonOperator::GreaterOrEqual,
+            ComparisonOperator::Greater => ComparisonOperator::Less,
+            ComparisonOperator::GreaterOrEqual => ComparisonOperator::LessOrEqual,
             same => same,
         }
     }
 
     fn operator(self) -> Operator {
         match self {
-            Comparison::Equal | Comparison::NullSafeEqual => Operator::Equal,
-            Comparison::NotEqual => Operator::NotEqual,
-            Comparison::Less => Operator::Less,
-            Comparison::LessOrEqual => Operator::LessOrEqual,
-            Comparison::Greater => Operator::Greater,
-            Comparison::GreaterOrEqual => Operator::GreaterOrEqual,
+            ComparisonOperator::Equal | ComparisonOperator::NullSafeEqual => Operator::Equal,
+            ComparisonOperator::NotEqual => Operator::NotEqual,
+            ComparisonOperator::Less => Operator::Less,
+            ComparisonOperator::LessOrEqual => Operator::LessOrEqual,
+            ComparisonOperator::Greater => Operator::Greater,
+            ComparisonOperator::GreaterOrEqual => Operator::GreaterOrEqual,
         }
     }
 }
@@ -148,7 +148,7 @@ impl RowFilter {
                 let (left, right) = (left.read(row, columns), right.read(row, columns));
                 let both_null = left == Datum::Null && right == Datum::Null;
                 match compare(&left, &right, *collation) {
-                    None if *operator == Comparison::NullSafeEqual => Some(both_null),
+                    None if *operator == ComparisonOperator::NullSafeEqual => Some(both_null),
                     order => order.map(|order| operator.accepts(order)),
                 }
             }
@@ -233,7 +233,7 @@ impl RowFilter {
             RowFilter::IsNull(Term::Column(column)) => Some(*column),
             RowFilter::Compare {
                 left,
-                operator: Comparison::Equal | Comparison::NullSafeEqual,
+                operator: ComparisonOperator::Equal | ComparisonOperator::NullSafeEqual,
                 right,
                 ..
             } => match (left, right) {
@@ -249,7 +249,7 @@ impl RowFilter {
     pub(crate) fn exact(self) -> Self {
         match self {
             RowFilter::All(parts) => RowFilter::All(parts.into_iter().map(RowFilter::exact).collect()),
-            RowFilter::Compare { left, operator: operator @ Comparison::Equal, right, .. } => {
+            RowFilter::Compare { left, operator: operator @ ComparisonOperator::Equal, right, .. } => {
                 RowFilter::Compare { left, operator, right, collation: ColumnCollation::Binary }
             }
             other => other,
@@ -285,7 +285,7 @@ fn hint(filter: &RowFilter, columns: &[Column]) -> Option<Condition> {
         RowFilter::IsNull(Term::Column(column)) => condition(*column, Operator::IsNull, Value::Null),
         RowFilter::Not(_) => condition(filter.nullness(false)?, Operator::IsNotNull, Value::Null),
         // NULL <=> NULL is true; no other comparison with NULL is.
-        RowFilter::Compare { operator: Comparison::NullSafeEqual, .. } => None,
+        RowFilter::Compare { operator: ComparisonOperator::NullSafeEqual, .. } => None,
         RowFilter::Compare {
             left: Term::Column(column), operator, right: Term::Constant(constant), ..
         } => condition(*column, operator.operator(), hint_value(constant, &columns[*column])?),

@@ -3,11 +3,11 @@
 use tare_tables::{Column, Table};
 
 use super::statement::{Expression, ItemOf, SelectItem};
-use crate::failure::Failure;
+use crate::failure::ErrorPacket;
 
 /// The table whose columns may be named, and its names.
 #[derive(Clone)]
-pub(super) struct Scope {
+pub(super) struct ColumnScope {
     pub(super) table: &'static dyn Table,
     pub(super) alias: Option<String>,
 }
@@ -15,9 +15,9 @@ pub(super) struct Scope {
 /// The name of a column: qualifier and name.
 pub(super) type ColumnName = (Option<String>, String);
 
-impl Scope {
+impl ColumnScope {
     /// Returns the position of a column in the table.
-    pub(super) fn column(&self, (qualifier, name): &ColumnName) -> Result<usize, Failure> {
+    pub(super) fn column(&self, (qualifier, name): &ColumnName) -> Result<usize, ErrorPacket> {
         let known = |it: &String| match &self.alias {
             Some(alias) => it.eq_ignore_ascii_case(alias),
             None => it.eq_ignore_ascii_case(self.table.name()),
@@ -25,8 +25,8 @@ impl Scope {
         let is_it = |column: &Column| column.name.eq_ignore_ascii_case(name);
         let position = self.table.columns().iter().position(is_it);
         position.filter(|_| qualifier.as_ref().is_none_or(known)).ok_or_else(|| match qualifier {
-            Some(qualifier) => Failure::unknown_column(&format!("{qualifier}.{name}")),
-            None => Failure::unknown_column(name),
+            Some(qualifier) => ErrorPacket::unknown_column(&format!("{qualifier}.{name}")),
+            None => ErrorPacket::unknown_column(name),
         })
     }
 }
@@ -58,7 +58,7 @@ pub(super) enum Aggregate {
 
 impl Unresolved {
     /// Adds what the item is for this table to the items.
-    pub(super) fn resolve(self, scope: &Scope, items: &mut Vec<SelectItem>) -> Result<(), Failure> {
+    pub(super) fn resolve(self, scope: &ColumnScope, items: &mut Vec<SelectItem>) -> Result<(), ErrorPacket> {
         let (name, what) = match self {
             Unresolved::One(name, what) => (name, what),
             Unresolved::All => {
@@ -85,7 +85,7 @@ impl Unresolved {
                 }
             }
             UnresolvedItem::Value(_) | UnresolvedItem::AllOf => {
-                return Err(Failure::unsupported("a function beside FROM"));
+                return Err(ErrorPacket::unsupported("a function beside FROM"));
             }
         };
         items.push(SelectItem { name, of });
@@ -93,11 +93,11 @@ impl Unresolved {
     }
 
     /// Returns name and value of an item of a SELECT without a table.
-    pub(super) fn value(self) -> Result<(String, Expression), Failure> {
+    pub(super) fn value(self) -> Result<(String, Expression), ErrorPacket> {
         match self {
             Unresolved::One(name, UnresolvedItem::Value(value)) => Ok((name, value)),
-            Unresolved::One(_, UnresolvedItem::Column((_, name))) => Err(Failure::unknown_column(&name)),
-            _ => Err(Failure::syntax("nothing to select from")),
+            Unresolved::One(_, UnresolvedItem::Column((_, name))) => Err(ErrorPacket::unknown_column(&name)),
+            _ => Err(ErrorPacket::syntax("nothing to select from")),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The lexer: bytes to tokens, one at a time.
 
-use crate::failure::Failure;
+use crate::failure::ErrorPacket;
 
 /// A token of SQL.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ impl<'a> SqlLexer<'a> {
         self.rest
     }
 
-    pub(super) fn next(&mut self) -> Result<SqlToken, Failure> {
+    pub(super) fn next(&mut self) -> Result<SqlToken, ErrorPacket> {
         self.skip_blanks()?;
         let after_point = std::mem::take(&mut self.after_point);
         let Some(&first) = self.rest.first() else { return Ok(SqlToken::End) };
@@ -65,12 +65,12 @@ impl<'a> SqlLexer<'a> {
         }
     }
 
-    fn skip_blanks(&mut self) -> Result<(), Failure> {
+    fn skip_blanks(&mut self) -> Result<(), ErrorPacket> {
         loop {
             self.rest = self.rest.trim_ascii_start();
             if self.rest.starts_with(b"/*") {
                 let end = self.rest.windows(2).skip(2).position(|pair| pair == b"*/");
-                let end = end.ok_or_else(|| Failure::syntax("a comment does not end"))?;
+                let end = end.ok_or_else(|| ErrorPacket::syntax("a comment does not end"))?;
                 self.rest = &self.rest[end + 4..];
             } else if self.rest.starts_with(b"#") || is_dash_comment(self.rest) {
                 let end = self.rest.iter().position(|byte| *byte == b'\n');
@@ -93,7 +93,7 @@ impl<'a> SqlLexer<'a> {
     }
 
     /// Reads a string; adjacent strings are one.
-    fn text(&mut self, quote: u8) -> Result<SqlToken, Failure> {
+    fn text(&mut self, quote: u8) -> Result<SqlToken, ErrorPacket> {
         let mut text = self.quoted(quote, true)?;
         loop {
             self.skip_blanks()?;
@@ -104,7 +104,7 @@ impl<'a> SqlLexer<'a> {
         }
     }
 
-    fn quoted(&mut self, quote: u8, escapes: bool) -> Result<Vec<u8>, Failure> {
+    fn quoted(&mut self, quote: u8, escapes: bool) -> Result<Vec<u8>, ErrorPacket> {
         let is_special = |byte: &u8| *byte == quote || escapes && *byte == b'\\';
         let mut text = Vec::new();
         let mut at = 1;
@@ -115,7 +115,7 @@ impl<'a> SqlLexer<'a> {
             text.extend_from_slice(&behind[..plain]);
             at += plain;
             match (self.rest.get(at), self.rest.get(at + 1)) {
-                (None, _) => return Err(Failure::syntax("a quoted text does not end")),
+                (None, _) => return Err(ErrorPacket::syntax("a quoted text does not end")),
                 (Some(&byte), Some(&next)) if byte == quote && next == quote => {
                     text.push(quote);
                     at += 2;
@@ -136,13 +136,13 @@ impl<'a> SqlLexer<'a> {
         }
     }
 
-    fn hexadecimal(&mut self, prefix: usize, quoted: bool) -> Result<SqlToken, Failure> {
+    fn hexadecimal(&mut self, prefix: usize, quoted: bool) -> Result<SqlToken, ErrorPacket> {
         self.advance(prefix);
         let end = self.rest.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(self.rest.len());
         let digits = self.advance(end);
         let ends = if quoted { self.advance(1) == b"'" } else { !digits.is_empty() };
         if !ends {
-            return Err(Failure::syntax("a hexadecimal literal does not end"));
+            return Err(ErrorPacket::syntax("a hexadecimal literal does not end"));
         }
         let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
         let odd = digits.len() % 2;
@@ -151,7 +151,7 @@ impl<'a> SqlLexer<'a> {
         Ok(SqlToken::Text(first.chain(rest).collect()))
     }
 
-    fn number(&mut self) -> Result<SqlToken, Failure> {
+    fn number(&mut self) -> Result<SqlToken, ErrorPacket> {
         let is_part = |at: usize, byte: u8| match byte {
             b'0'..=b'9' | b'.' | b'e' | b'E' => true,
             b'+' | b'-' => at > 0 && self.rest[at - 1].eq_ignore_ascii_case(&b'e'),
@@ -164,10 +164,10 @@ impl<'a> SqlLexer<'a> {
         }
         text.parse()
             .map(SqlToken::Double)
-            .map_err(|_| Failure::syntax(format_args!("{text:.40} is no number")))
+            .map_err(|_| ErrorPacket::syntax(format_args!("{text:.40} is no number")))
     }
 
-    fn variable(&mut self) -> Result<SqlToken, Failure> {
+    fn variable(&mut self) -> Result<SqlToken, ErrorPacket> {
         if !self.rest.starts_with(b"@@") {
             self.advance(1);
             return Ok(SqlToken::User(lossy(self.word())));
@@ -181,10 +181,10 @@ impl<'a> SqlLexer<'a> {
         Ok(SqlToken::System(name))
     }
 
-    fn symbol(&mut self) -> Result<SqlToken, Failure> {
+    fn symbol(&mut self) -> Result<SqlToken, ErrorPacket> {
         let symbol = SYMBOLS.iter().find(|symbol| self.rest.starts_with(symbol.as_bytes()));
         let Some(symbol) = symbol else {
-            return Err(Failure::syntax(format_args!("unexpected byte {:#04x}", self.rest[0])));
+            return Err(ErrorPacket::syntax(format_args!("unexpected byte {:#04x}", self.rest[0])));
         };
         self.advance(symbol.len());
         self.after_point = *symbol == ".";

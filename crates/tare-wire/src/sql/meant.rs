@@ -3,7 +3,7 @@
 //! FEDERATED sends keys only: a user's own LIKE, OR or NOT never arrives. Where its SQL differs from the key,
 //! the key counts, because the server accepts the rows of a lookup unchecked.
 
-use super::filter::{Comparison, Constant, RowFilter, Term};
+use super::filter::{ComparisonOperator, Constant, RowFilter, Term};
 
 impl RowFilter {
     /// Returns a condition that FEDERATED sent with a SELECT as it was meant. For a range the result may
@@ -51,7 +51,7 @@ impl RowFilter {
             RowFilter::Like { term, pattern, collation } => match pattern.text().strip_suffix(b"%") {
                 Some(value) => RowFilter::Compare {
                     left: term.clone(),
-                    operator: Comparison::Equal,
+                    operator: ComparisonOperator::Equal,
                     right: Term::Constant(Constant::Text(value.to_vec())),
                     collation: *collation,
                 },

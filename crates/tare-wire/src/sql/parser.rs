@@ -4,11 +4,11 @@ use tare_tables::Table;
 
 use super::catalog::{Catalog, SCHEMA};
 use super::filter::Constant;
-use super::items::{Aggregate, ColumnName, Scope, Unresolved, UnresolvedItem};
+use super::items::{Aggregate, ColumnName, ColumnScope, Unresolved, UnresolvedItem};
 use super::lexer::{SqlLexer, SqlToken};
 use super::session;
 use super::statement::*;
-use crate::failure::Failure;
+use crate::failure::ErrorPacket;
 use crate::text::collation::Pattern;
 
 /// The most tokens in one statement, which bounds its memory: a token takes at most about a hundred bytes. An
@@ -20,7 +20,7 @@ const MAX_TERMS: u32 = 1 << 16;
 const MAX_COLUMNS: usize = 4096;
 
 /// Parses one statement.
-pub(crate) fn parse(sql: &[u8], catalog: Catalog) -> Result<Statement, Failure> {
+pub(crate) fn parse(sql: &[u8], catalog: Catalog) -> Result<SqlStatement, ErrorPacket> {
     let mut parser = SqlParser::new(sql, catalog)?;
     let statement = parser.statement()?;
     parser.accept(";")?;
@@ -40,16 +40,16 @@ pub(super) struct SqlParser<'a> {
 }
 
 impl<'a> SqlParser<'a> {
-    fn new(sql: &'a [u8], catalog: Catalog) -> Result<Self, Failure> {
+    fn new(sql: &'a [u8], catalog: Catalog) -> Result<Self, ErrorPacket> {
         let mut lexer = SqlLexer::new(sql);
         let token = lexer.next()?;
         Ok(SqlParser { lexer, token, catalog, depth: 0, terms: 0 })
     }
 
-    fn statement(&mut self) -> Result<Statement, Failure> {
+    fn statement(&mut self) -> Result<SqlStatement, ErrorPacket> {
         let SqlToken::Word(word) = &self.token else {
             return match self.token {
-                SqlToken::End | SqlToken::Symbol(";") => Ok(Statement::Nothing),
+                SqlToken::End | SqlToken::Symbol(";") => Ok(SqlStatement::Nothing),
                 SqlToken::Symbol("(") => self.union(),
                 _ => Err(self.unexpected("a statement")),
             };
@@ -64,7 +64,7 @@ impl<'a> SqlParser<'a> {
             "DELETE" => self.delete(),
             "TRUNCATE" => {
                 self.accept_word("TABLE")?;
-                Ok(Statement::Truncate(self.table_name()?))
+                Ok(SqlStatement::Truncate(self.table_name()?))
             }
             _ => session::statement(self, &word),
         }
@@ -73,17 +73,17 @@ impl<'a> SqlParser<'a> {
     // Tokens.
 
     /// Goes to the next token and returns the current one.
-    pub(super) fn advance(&mut self) -> Result<SqlToken, Failure> {
+    pub(super) fn advance(&mut self) -> Result<SqlToken, ErrorPacket> {
         self.terms += 1;
         if self.terms > MAX_TERMS {
-            return Err(Failure::syntax(format_args!("more than {MAX_TERMS} words in one statement")));
+            return Err(ErrorPacket::syntax(format_args!("more than {MAX_TERMS} words in one statement")));
         }
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.token, next))
     }
 
     /// Skips the rest of the statement.
-    pub(super) fn skip_rest(&mut self) -> Result<(), Failure> {
+    pub(super) fn skip_rest(&mut self) -> Result<(), ErrorPacket> {
         while !matches!(self.token, SqlToken::End | SqlToken::Symbol(";")) {
             self.advance()?;
         }
@@ -94,7 +94,7 @@ impl<'a> SqlParser<'a> {
         matches!(&self.token, SqlToken::Symbol(it) if *it == symbol)
     }
 
-    pub(super) fn accept(&mut self, symbol: &str) -> Result<bool, Failure> {
+    pub(super) fn accept(&mut self, symbol: &str) -> Result<bool, ErrorPacket> {
         let found = self.at(symbol);
         if found {
             self.advance()?;
@@ -102,7 +102,7 @@ impl<'a> SqlParser<'a> {
         Ok(found)
     }
 
-    pub(super) fn expect(&mut self, symbol: &str) -> Result<(), Failure> {
+    pub(super) fn expect(&mut self, symbol: &str) -> Result<(), ErrorPacket> {
         if self.accept(symbol)? { Ok(()) } else { Err(self.unexpected(symbol)) }
     }
 
@@ -110,7 +110,7 @@ impl<'a> SqlParser<'a> {
         matches!(&self.token, SqlToken::Word(it) if it.eq_ignore_ascii_case(word))
     }
 
-    pub(super) fn accept_word(&mut self, word: &str) -> Result<bool, Failure> {
+    pub(super) fn accept_word(&mut self, word: &str) -> Result<bool, ErrorPacket> {
         let found = self.at_word(word);
         if found {
             self.advance()?;
@@ -118,11 +118,11 @@ impl<'a> SqlParser<'a> {
         Ok(found)
     }
 
-    pub(super) fn expect_word(&mut self, word: &str) -> Result<(), Failure> {
+    pub(super) fn expect_word(&mut self, word: &str) -> Result<(), ErrorPacket> {
         if self.accept_word(word)? { Ok(()) } else { Err(self.unexpected(word)) }
     }
 
-    pub(super) fn unexpected(&self, wanted: &str) -> Failure {
+    pub(super) fn unexpected(&self, wanted: &str) -> ErrorPacket {
         let near = match &self.token {
             SqlToken::End => "the end".to_owned(),
             SqlToken::Word(word) | SqlToken::Name(word) => format!("'{word:.40}'"),
@@ -132,10 +132,10 @@ impl<'a> SqlParser<'a> {
                 format!("the value before '{}'", String::from_utf8_lossy(&rest[..rest.len().min(40)]))
             }
         };
-        Failure::syntax(format_args!("expected {wanted}, found {near}"))
+        ErrorPacket::syntax(format_args!("expected {wanted}, found {near}"))
     }
 
-    pub(super) fn name(&mut self) -> Result<String, Failure> {
+    pub(super) fn name(&mut self) -> Result<String, ErrorPacket> {
         match &self.token {
             SqlToken::Word(_) | SqlToken::Name(_) => match self.advance()? {
                 SqlToken::Word(name) | SqlToken::Name(name) => Ok(name),
@@ -145,12 +145,12 @@ impl<'a> SqlParser<'a> {
         }
     }
 
-    pub(super) fn database_name(&mut self) -> Result<(), Failure> {
+    pub(super) fn database_name(&mut self) -> Result<(), ErrorPacket> {
         let name = self.name()?;
-        if name.eq_ignore_ascii_case(SCHEMA) { Ok(()) } else { Err(Failure::unknown_database(&name)) }
+        if name.eq_ignore_ascii_case(SCHEMA) { Ok(()) } else { Err(ErrorPacket::unknown_database(&name)) }
     }
 
-    pub(super) fn table_name(&mut self) -> Result<&'static dyn Table, Failure> {
+    pub(super) fn table_name(&mut self) -> Result<&'static dyn Table, ErrorPacket> {
         let mut schema = SCHEMA.to_owned();
         let mut name = self.name()?;
         if self.accept(".")? {
@@ -161,12 +161,12 @@ impl<'a> SqlParser<'a> {
 
     // SELECT.
 
-    pub(super) fn select(&mut self) -> Result<Statement, Failure> {
+    pub(super) fn select(&mut self) -> Result<SqlStatement, ErrorPacket> {
         for word in ["SQL_NO_CACHE", "ALL", "STRAIGHT_JOIN"] {
             self.accept_word(word)?;
         }
         if self.accept_word("DISTINCT")? {
-            return Err(Failure::unsupported("DISTINCT"));
+            return Err(ErrorPacket::unsupported("DISTINCT"));
         }
         let mut items = Vec::new();
         loop {
@@ -178,40 +178,40 @@ impl<'a> SqlParser<'a> {
         if !self.accept_word("FROM")? {
             let values = items.into_iter().map(Unresolved::value).collect::<Result<_, _>>()?;
             self.limit()?;
-            return Ok(Statement::Values(values));
+            return Ok(SqlStatement::Values(values));
         }
         let table = self.table_name()?;
-        let scope = Scope { table, alias: self.alias()? };
+        let scope = ColumnScope { table, alias: self.alias()? };
         if self.at(",")
             || ["JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "NATURAL"].iter().any(|it| self.at_word(it))
         {
-            return Err(Failure::unsupported("a join"));
+            return Err(ErrorPacket::unsupported("a join"));
         }
         let mut resolved = Vec::new();
         for item in items {
             item.resolve(&scope, &mut resolved)?;
             if resolved.len() > MAX_COLUMNS {
-                return Err(Failure::syntax(format_args!(
+                return Err(ErrorPacket::syntax(format_args!(
                     "more than {MAX_COLUMNS} columns in one statement"
                 )));
             }
         }
         let filter = self.filter(&scope)?;
         if self.at_word("GROUP") || self.at_word("HAVING") {
-            return Err(Failure::unsupported("GROUP BY"));
+            return Err(ErrorPacket::unsupported("GROUP BY"));
         }
         let order = self.order(&scope, &resolved)?;
         let limit = self.limit()?;
         let aggregates = resolved.iter().filter(|item| item.of.is_aggregate()).count();
         let columns = resolved.iter().any(|item| matches!(item.of, ItemOf::Column(_)));
         if aggregates > 0 && columns {
-            return Err(Failure::unsupported("a column beside an aggregate"));
+            return Err(ErrorPacket::unsupported("a column beside an aggregate"));
         }
-        Ok(Statement::Select(Select { table, items: resolved, filter, order, limit }))
+        Ok(SqlStatement::Select(Select { table, items: resolved, filter, order, limit }))
     }
 
     /// Parses `[AS] name`; a bare keyword that may follow is not a name.
-    fn alias(&mut self) -> Result<Option<String>, Failure> {
+    fn alias(&mut self) -> Result<Option<String>, ErrorPacket> {
         const FOLLOWERS: [&str; 16] = [
             "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "LEFT", "RIGHT", "INNER", "CROSS",
             "NATURAL", "UNION", "FOR", "LOCK", "SET",
@@ -232,7 +232,7 @@ impl<'a> SqlParser<'a> {
         }
     }
 
-    fn item(&mut self) -> Result<Unresolved, Failure> {
+    fn item(&mut self) -> Result<Unresolved, ErrorPacket> {
         if self.accept("*")? {
             return Ok(Unresolved::All);
         }
@@ -272,7 +272,7 @@ impl<'a> SqlParser<'a> {
     }
 
     /// Parses an item that begins with a word: a column or a function.
-    fn named_item(&mut self, word: String) -> Result<(UnresolvedItem, String), Failure> {
+    fn named_item(&mut self, word: String) -> Result<(UnresolvedItem, String), ErrorPacket> {
         let upper = word.to_ascii_uppercase();
         if !self.at("(") {
             if matches!(upper.as_str(), "CURRENT_USER" | "CURRENT_TIMESTAMP") {
@@ -312,7 +312,7 @@ impl<'a> SqlParser<'a> {
             "NOW" | "CURRENT_TIMESTAMP" | "UTC_TIMESTAMP" | "SYSDATE" => {
                 UnresolvedItem::Value(Expression::Now)
             }
-            _ => return Err(Failure::unsupported(format_args!("the function {word:.40}"))),
+            _ => return Err(ErrorPacket::unsupported(format_args!("the function {word:.40}"))),
         };
         self.expect(")")?;
         let shown = if matches!(what, UnresolvedItem::Aggregate(..)) {
@@ -324,12 +324,12 @@ impl<'a> SqlParser<'a> {
     }
 
     /// Parses the rest of a column's name. The last part is the column, the one before it the table.
-    pub(super) fn qualified(&mut self, first: String) -> Result<ColumnName, Failure> {
+    pub(super) fn qualified(&mut self, first: String) -> Result<ColumnName, ErrorPacket> {
         self.qualified_or_all(first)?.ok_or_else(|| self.unexpected("a column"))
     }
 
     /// Parses the rest of a column's name; `None` is `table.*`.
-    fn qualified_or_all(&mut self, first: String) -> Result<Option<ColumnName>, Failure> {
+    fn qualified_or_all(&mut self, first: String) -> Result<Option<ColumnName>, ErrorPacket> {
         let mut name = (None, first);
         for _ in 0..2 {
             if !self.accept(".")? {
@@ -343,7 +343,7 @@ impl<'a> SqlParser<'a> {
         Ok(Some(name))
     }
 
-    fn order(&mut self, scope: &Scope, items: &[SelectItem]) -> Result<Vec<Order>, Failure> {
+    fn order(&mut self, scope: &ColumnScope, items: &[SelectItem]) -> Result<Vec<OrderBy>, ErrorPacket> {
         let mut order = Vec::new();
         if !self.accept_word("ORDER")? {
             return Ok(order);
@@ -355,7 +355,7 @@ impl<'a> SqlParser<'a> {
             if !descending {
                 self.accept_word("ASC")?;
             }
-            order.push(Order { column, descending });
+            order.push(OrderBy { column, descending });
             if !self.accept(",")? {
                 return Ok(order);
             }
@@ -363,11 +363,11 @@ impl<'a> SqlParser<'a> {
     }
 
     /// Resolves a position in the list of items, an item's name, or a column.
-    fn order_column(&mut self, scope: &Scope, items: &[SelectItem]) -> Result<usize, Failure> {
+    fn order_column(&mut self, scope: &ColumnScope, items: &[SelectItem]) -> Result<usize, ErrorPacket> {
         let item = if let SqlToken::Integer(position) = self.token {
             self.advance()?;
             let item = usize::try_from(position - 1).ok().and_then(|at| items.get(at));
-            Some(item.ok_or_else(|| Failure::unknown_column(&position.to_string()))?)
+            Some(item.ok_or_else(|| ErrorPacket::unknown_column(&position.to_string()))?)
         } else {
             let first = self.name()?;
             let name = self.qualified(first)?;
@@ -379,11 +379,11 @@ impl<'a> SqlParser<'a> {
         };
         match item.map(|item| &item.of) {
             Some(ItemOf::Column(column)) => Ok(*column),
-            _ => Err(Failure::unsupported("ORDER BY something other than a column")),
+            _ => Err(ErrorPacket::unsupported("ORDER BY something other than a column")),
         }
     }
 
-    fn limit(&mut self) -> Result<RowLimit, Failure> {
+    fn limit(&mut self) -> Result<RowLimit, ErrorPacket> {
         if !self.accept_word("LIMIT")? {
             return Ok(RowLimit::NONE);
         }
@@ -395,7 +395,7 @@ impl<'a> SqlParser<'a> {
         Ok(RowLimit { skip, rows: first })
     }
 
-    fn count(&mut self) -> Result<u64, Failure> {
+    fn count(&mut self) -> Result<u64, ErrorPacket> {
         let SqlToken::Integer(count) = self.token else { return Err(self.unexpected("a number of rows")) };
         let count = u64::try_from(count).map_err(|_| self.unexpected("a number of rows"))?;
         self.advance()?;
@@ -404,11 +404,11 @@ impl<'a> SqlParser<'a> {
 
     // Writes.
 
-    fn update(&mut self) -> Result<Statement, Failure> {
+    fn update(&mut self) -> Result<SqlStatement, ErrorPacket> {
         self.accept_word("LOW_PRIORITY")?;
         self.accept_word("IGNORE")?;
         let table = self.table_name()?;
-        let scope = Scope { table, alias: self.alias()? };
+        let scope = ColumnScope { table, alias: self.alias()? };
         self.expect_word("SET")?;
         let mut set = Vec::new();
         loop {
@@ -424,14 +424,14 @@ impl<'a> SqlParser<'a> {
         }
         let filter = self.filter(&scope)?;
         let limit = self.limit()?.rows;
-        Ok(Statement::Update(UpdateStatement { table, set, filter, limit }))
+        Ok(SqlStatement::Update(UpdateStatement { table, set, filter, limit }))
     }
 
-    fn insert(&mut self) -> Result<Statement, Failure> {
+    fn insert(&mut self) -> Result<SqlStatement, ErrorPacket> {
         let ignore = self.accept_word("IGNORE")?;
         self.accept_word("INTO")?;
         let table = self.table_name()?;
-        let scope = Scope { table, alias: None };
+        let scope = ColumnScope { table, alias: None };
         let mut columns: Vec<usize> = (0..table.columns().len()).collect();
         if self.accept("(")? {
             columns.clear();
@@ -452,30 +452,30 @@ impl<'a> SqlParser<'a> {
             rows.push(row);
             // `VALUES ()` is a row of defaults.
             if rows.last().is_some_and(|row| !row.is_empty() && row.len() != columns.len()) {
-                return Err(Failure::value_count(rows.len()));
+                return Err(ErrorPacket::value_count(rows.len()));
             }
             if !self.accept(",")? {
                 break;
             }
         }
         if self.at_word("ON") {
-            return Err(Failure::unsupported("ON DUPLICATE KEY UPDATE"));
+            return Err(ErrorPacket::unsupported("ON DUPLICATE KEY UPDATE"));
         }
-        Ok(Statement::Insert(Insert { table, columns, rows, ignore }))
+        Ok(SqlStatement::Insert(Insert { table, columns, rows, ignore }))
     }
 
-    fn delete(&mut self) -> Result<Statement, Failure> {
+    fn delete(&mut self) -> Result<SqlStatement, ErrorPacket> {
         self.accept_word("IGNORE")?;
         self.expect_word("FROM")?;
         let table = self.table_name()?;
-        let filter = self.filter(&Scope { table, alias: None })?;
+        let filter = self.filter(&ColumnScope { table, alias: None })?;
         let limit = self.limit()?.rows;
-        Ok(Statement::Delete(Delete { table, filter, limit }))
+        Ok(SqlStatement::Delete(Delete { table, filter, limit }))
     }
 
     // WHERE.
 
-    pub(super) fn constant(&mut self) -> Result<Constant, Failure> {
+    pub(super) fn constant(&mut self) -> Result<Constant, ErrorPacket> {
         let negative = self.accept("-")?;
         if !negative {
             self.accept("+")?;
@@ -499,16 +499,16 @@ impl<'a> SqlParser<'a> {
     }
 
     /// Parses `LIKE 'pattern'` after SHOW.
-    pub(super) fn show_like(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+    pub(super) fn show_like(&mut self) -> Result<Option<Vec<u8>>, ErrorPacket> {
         if self.at_word("WHERE") {
-            return Err(Failure::unsupported("SHOW … WHERE"));
+            return Err(ErrorPacket::unsupported("SHOW … WHERE"));
         }
         if !self.accept_word("LIKE")? {
             return Ok(None);
         }
         match self.advance()? {
             SqlToken::Text(text) if text.len() <= Pattern::MAX => Ok(Some(text)),
-            _ => Err(Failure::syntax("LIKE needs a short string")),
+            _ => Err(ErrorPacket::syntax("LIKE needs a short string")),
         }
     }
 }

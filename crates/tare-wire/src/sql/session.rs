@@ -2,26 +2,26 @@
 
 use super::lexer::SqlToken;
 use super::parser::SqlParser;
-use super::statement::{Show, Statement};
-use crate::failure::Failure;
+use super::statement::{Show, SqlStatement};
+use crate::failure::ErrorPacket;
 
 /// Parses a statement that begins with `word` and reads or writes no rows.
-pub(super) fn statement(parser: &mut SqlParser<'_>, word: &str) -> Result<Statement, Failure> {
+pub(super) fn statement(parser: &mut SqlParser<'_>, word: &str) -> Result<SqlStatement, ErrorPacket> {
     match word {
         "SET" => set(parser),
-        "USE" => parser.name().map(Statement::Use),
-        "SHOW" => show(parser).map(Statement::Show),
+        "USE" => parser.name().map(SqlStatement::Use),
+        "SHOW" => show(parser).map(SqlStatement::Show),
         "DESC" | "DESCRIBE" => {
             let table = parser.table_name()?;
-            Ok(Statement::Show(Show::Columns { table, full: false, like: None }))
+            Ok(SqlStatement::Show(Show::Columns { table, full: false, like: None }))
         }
         // Nothing can be rolled back, as in the built-in. OPTIMIZE and REPAIR have nothing to do.
         "START" | "BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "OPTIMIZE" | "REPAIR"
         | "FLUSH" => {
             parser.skip_rest()?;
-            Ok(Statement::Nothing)
+            Ok(SqlStatement::Nothing)
         }
-        other => Err(Failure::unsupported(format_args!("{other:.40}"))),
+        other => Err(ErrorPacket::unsupported(format_args!("{other:.40}"))),
     }
 }
 
@@ -31,8 +31,8 @@ const WHOLE_SUMS: &str = "tare_whole_sums";
 
 /// Parses SET. Settings are accepted without effect, except that times are always UTC, so another time zone
 /// is an error. Leaving autocommit mode and asking for whole sums are statements of their own.
-fn set(parser: &mut SqlParser<'_>) -> Result<Statement, Failure> {
-    let mut statement = Statement::Nothing;
+fn set(parser: &mut SqlParser<'_>) -> Result<SqlStatement, ErrorPacket> {
+    let mut statement = SqlStatement::Nothing;
     let mut setting = String::new();
     while !matches!(parser.token, SqlToken::End | SqlToken::Symbol(";")) {
         match parser.advance()? {
@@ -40,10 +40,12 @@ fn set(parser: &mut SqlParser<'_>) -> Result<Statement, Failure> {
                 setting = name.to_ascii_lowercase()
             }
             SqlToken::Text(value) if setting == "time_zone" && !is_utc(&value) => {
-                return Err(Failure::unknown_time_zone(&String::from_utf8_lossy(&value)));
+                return Err(ErrorPacket::unknown_time_zone(&String::from_utf8_lossy(&value)));
             }
-            SqlToken::Integer(0) if setting == "autocommit" => statement = Statement::LeaveAutocommit,
-            SqlToken::Integer(whole) if setting == WHOLE_SUMS => statement = Statement::WholeSums(whole != 0),
+            SqlToken::Integer(0) if setting == "autocommit" => statement = SqlStatement::LeaveAutocommit,
+            SqlToken::Integer(whole) if setting == WHOLE_SUMS => {
+                statement = SqlStatement::WholeSums(whole != 0)
+            }
             SqlToken::Symbol(",") => setting.clear(),
             _ => {}
         }
@@ -55,13 +57,13 @@ fn is_utc(zone: &[u8]) -> bool {
     [&b"+00:00"[..], b"-00:00", b"UTC", b"SYSTEM"].iter().any(|it| zone.eq_ignore_ascii_case(it))
 }
 
-fn show(parser: &mut SqlParser<'_>) -> Result<Show, Failure> {
+fn show(parser: &mut SqlParser<'_>) -> Result<Show, ErrorPacket> {
     let full = parser.accept_word("FULL")?;
     if !full {
         let _ =
             parser.accept_word("GLOBAL")? || parser.accept_word("SESSION")? || parser.accept_word("LOCAL")?;
     }
-    let SqlToken::Word(word) = parser.advance()? else { return Err(Failure::syntax("SHOW what?")) };
+    let SqlToken::Word(word) = parser.advance()? else { return Err(ErrorPacket::syntax("SHOW what?")) };
     match word.to_ascii_uppercase().as_str() {
         "DATABASES" | "SCHEMAS" => Ok(Show::Databases { like: parser.show_like()? }),
         "TABLES" => {
@@ -87,11 +89,11 @@ fn show(parser: &mut SqlParser<'_>) -> Result<Show, Failure> {
             parser.skip_rest()?;
             Ok(Show::Empty(&["Level", "Code", "Message"]))
         }
-        _ => Err(Failure::unsupported(format_args!("SHOW {word:.40}"))),
+        _ => Err(ErrorPacket::unsupported(format_args!("SHOW {word:.40}"))),
     }
 }
 
-fn from_table(parser: &mut SqlParser<'_>) -> Result<&'static dyn tare_tables::Table, Failure> {
+fn from_table(parser: &mut SqlParser<'_>) -> Result<&'static dyn tare_tables::Table, ErrorPacket> {
     if !parser.accept_word("FROM")? && !parser.accept_word("IN")? {
         return Err(parser.unexpected("FROM"));
     }
@@ -101,6 +103,6 @@ fn from_table(parser: &mut SqlParser<'_>) -> Result<&'static dyn tare_tables::Ta
 }
 
 /// Parses `[FROM schema]`.
-fn from_schema(parser: &mut SqlParser<'_>) -> Result<(), Failure> {
+fn from_schema(parser: &mut SqlParser<'_>) -> Result<(), ErrorPacket> {
     if parser.accept_word("FROM")? || parser.accept_word("IN")? { parser.database_name() } else { Ok(()) }
 }

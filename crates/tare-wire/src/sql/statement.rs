@@ -6,7 +6,7 @@ use super::filter::{Constant, RowFilter};
 
 /// A parsed statement.
 #[derive(Clone)]
-pub(crate) enum Statement {
+pub(crate) enum SqlStatement {
     /// A statement that is accepted without effect: transactions, settings of the session.
     Nothing,
     /// `SET AUTOCOMMIT=0`
@@ -33,12 +33,15 @@ pub(crate) enum Statement {
     Show(Show),
 }
 
-impl Statement {
+impl SqlStatement {
     /// Returns whether the statement is one that may change rows: UPDATE, INSERT, DELETE or TRUNCATE.
     pub(crate) fn changes(&self) -> bool {
         matches!(
             self,
-            Statement::Update(_) | Statement::Insert(_) | Statement::Delete(_) | Statement::Truncate(_)
+            SqlStatement::Update(_)
+                | SqlStatement::Insert(_)
+                | SqlStatement::Delete(_)
+                | SqlStatement::Truncate(_)
         )
     }
 }
@@ -49,7 +52,7 @@ pub(crate) struct Select {
     pub(crate) table: &'static dyn Table,
     pub(crate) items: Vec<SelectItem>,
     pub(crate) filter: RowFilter,
-    pub(crate) order: Vec<Order>,
+    pub(crate) order: Vec<OrderBy>,
     pub(crate) limit: RowLimit,
 }
 
@@ -114,7 +117,7 @@ impl ItemOf {
 
 /// A column of ORDER BY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct OrderBy {
     pub(crate) column: usize,
     pub(crate) descending: bool,
 }

@@ -12,10 +12,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::last_run::{self, Update};
-use crate::server::Server;
+use crate::last_run::{self, VersionUpdate};
+use crate::server::FoundServer;
 
-pub(crate) use mysql::{State, in_folder, no_way_to_install};
+pub(crate) use mysql::{MysqlState, in_folder, no_way_to_install};
 pub(crate) use sql::of_account;
 pub(crate) use start::{outdated, unread_options};
 
@@ -24,14 +24,14 @@ pub(crate) use start::{outdated, unread_options};
 pub(crate) struct Finding {
     /// Name of the check, in a word.
     pub(crate) check: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FindingKind,
     pub(crate) what: String,
     pub(crate) remedy: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum FindingKind {
     /// tare is not active because of it, or not complete.
     Problem,
     /// It could not be checked.
@@ -44,11 +44,11 @@ impl Finding {
         what: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Finding {
-        Finding { check, kind: Kind::Problem, what: what.into(), remedy: remedy.into() }
+        Finding { check, kind: FindingKind::Problem, what: what.into(), remedy: remedy.into() }
     }
 
     pub(crate) fn unseen(check: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Finding {
-        Finding { check, kind: Kind::Unseen, what: what.into(), remedy: remedy.into() }
+        Finding { check, kind: FindingKind::Unseen, what: what.into(), remedy: remedy.into() }
     }
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Diagnosis {
     pub(crate) active: bool,
     /// What differs from the last life in which tare was seen active.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) update: Option<Update>,
+    pub(crate) update: Option<VersionUpdate>,
     /// What tare does there, in its own words, where that is not everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) does: Option<String>,
@@ -71,7 +71,7 @@ pub(crate) struct Diagnosis {
 
 /// Runs all checks; leaves out findings that follow from others. Notes the versions of a server in which tare
 /// is active.
-pub(crate) fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
+pub(crate) fn diagnose(server: &FoundServer, log: Option<&Path>) -> Diagnosis {
     let prospect = server.prospect();
     if prospect.is_mysql() {
         return mysql::diagnose(server, prospect, log);
@@ -88,7 +88,7 @@ pub(crate) fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
 }
 
 /// Notes the versions of a server that was restarted, for the next update.
-pub(crate) fn note(server: &Server) {
+pub(crate) fn note(server: &FoundServer) {
     let prospect = server.prospect();
     let answer = service::ask(server, &prospect);
     last_run::compare(server, &prospect, answer.version());
@@ -96,7 +96,7 @@ pub(crate) fn note(server: &Server) {
 
 /// Returns what prevents a server without tare from loading this provider at its next start, after this
 /// program has tried it.
-pub(crate) fn before(server: &Server, provider: &Path, program: &Path) -> Vec<Finding> {
+pub(crate) fn before(server: &FoundServer, provider: &Path, program: &Path) -> Vec<Finding> {
     let server = &server.next();
     let prospect = server.prospect();
     let mut findings = start::check_program(&prospect);
@@ -110,14 +110,14 @@ pub(crate) fn before(server: &Server, provider: &Path, program: &Path) -> Vec<Fi
 }
 
 /// Returns the problems of a provider's file that a server is to load; empty if it could not be checked.
-pub(crate) fn provider(server: &Server, provider: &Path) -> Vec<Finding> {
+pub(crate) fn provider(server: &FoundServer, provider: &Path) -> Vec<Finding> {
     let mut findings = object::check_file(provider, server);
-    findings.retain(|finding| finding.kind == Kind::Problem);
+    findings.retain(|finding| finding.kind == FindingKind::Problem);
     findings
 }
 
 /// Returns a problem if no option file loads the plugin.
-pub(crate) fn unasked_plugin(server: &Server) -> Option<Finding> {
+pub(crate) fn unasked_plugin(server: &FoundServer) -> Option<Finding> {
     let server = &server.next();
     start::check_asked(server, &server.prospect())
 }

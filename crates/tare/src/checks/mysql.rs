@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::{Diagnosis, Finding, object};
 use crate::endpoint::line_in_log;
 use crate::provider::MYSQL_FILE;
-use crate::server::process::Process;
-use crate::server::{PRELOAD, Prospect, Server};
+use crate::server::process::ServerProcess;
+use crate::server::{FoundServer, PRELOAD, Prospect};
 
 /// How tare's line in the error log begins if it has left the server to itself.
 const STANDS_BACK: &str = "does nothing";
@@ -17,7 +17,7 @@ const SWITCHED_OFF: &str = "instrumentation is off";
 
 /// What tare is doing in a server of MySQL's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum MysqlState {
     /// It takes events; its line in the error log.
     Active(String),
     /// It does not; its line in the error log.
@@ -26,38 +26,38 @@ pub(crate) enum State {
     Untold,
 }
 
-impl State {
+impl MysqlState {
     /// Returns what the last line in an error log tells.
-    fn told(line: Option<String>) -> State {
+    fn told(line: Option<String>) -> MysqlState {
         match line {
-            None => State::Untold,
+            None => MysqlState::Untold,
             Some(line) if line.starts_with(STANDS_BACK) || line.contains(SWITCHED_OFF) => {
-                State::Inactive(line)
+                MysqlState::Inactive(line)
             }
-            Some(line) => State::Active(line),
+            Some(line) => MysqlState::Active(line),
         }
     }
 }
 
 /// A running server of MySQL's that has loaded tare.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedServer {
     pub(crate) pid: u32,
-    pub(crate) state: State,
+    pub(crate) state: MysqlState,
 }
 
 /// Returns the server of MySQL's that has loaded tare and has this data directory; `logs` are looked at if
 /// its standard error is no file.
-pub(crate) fn in_folder(data: &Path, logs: &[PathBuf]) -> Option<Loaded> {
+pub(crate) fn in_folder(data: &Path, logs: &[PathBuf]) -> Option<LoadedServer> {
     let data = fs::canonicalize(data).ok()?;
-    let processes = Process::all().into_iter().filter_map(|pid| Process::look(pid).ok());
+    let processes = ServerProcess::all().into_iter().filter_map(|pid| ServerProcess::look(pid).ok());
     let mut loaded = processes.filter(has_loaded);
     let process = loaded.find(|process| process.folder.as_ref() == Some(&data))?;
     let own = process.log.iter().map(|log| process.root().at(log));
     let line = own.chain(logs.iter().cloned()).find_map(|log| line_in_log(&log));
-    Some(Loaded { pid: process.pid, state: State::told(line) })
+    Some(LoadedServer { pid: process.pid, state: MysqlState::told(line) })
 }
 
-fn has_loaded(process: &Process) -> bool {
+fn has_loaded(process: &ServerProcess) -> bool {
     process
         .provider()
         .and_then(|path| path.rsplit('/').next())
@@ -65,7 +65,7 @@ fn has_loaded(process: &Process) -> bool {
 }
 
 /// Returns the reason why `tare install` leaves a server alone, if there is one.
-pub(crate) fn no_way_to_install(server: &Server) -> Option<Finding> {
+pub(crate) fn no_way_to_install(server: &FoundServer) -> Option<Finding> {
     let prospect = server.next().prospect();
     prospect.is_mysql().then(|| {
         Finding::problem(
@@ -80,10 +80,10 @@ pub(crate) fn no_way_to_install(server: &Server) -> Option<Finding> {
 }
 
 /// Runs all checks.
-pub(super) fn diagnose(server: &Server, prospect: Prospect, log: Option<&Path>) -> Diagnosis {
+pub(super) fn diagnose(server: &FoundServer, prospect: Prospect, log: Option<&Path>) -> Diagnosis {
     let state = server.process.as_ref().map(|process| {
         let log = log.map(Path::to_owned).or_else(|| Some(server.root.at(process.log.as_ref()?)));
-        State::told(log.as_deref().and_then(line_in_log))
+        MysqlState::told(log.as_deref().and_then(line_in_log))
     });
     let loaded = server.process.as_ref().is_some_and(has_loaded);
     let mut findings: Vec<Finding> = check_preload(server).into_iter().collect();
@@ -98,11 +98,11 @@ pub(super) fn diagnose(server: &Server, prospect: Prospect, log: Option<&Path>) 
     }
     findings.extend(object::check(server));
     match &state {
-        Some(State::Inactive(line)) if loaded => {
+        Some(MysqlState::Inactive(line)) if loaded => {
             let what = format!("tare does not serve; its last word in the error log: {line}");
             findings.push(Finding::problem("log", what, "what it says"));
         }
-        Some(State::Untold) if loaded => {
+        Some(MysqlState::Untold) if loaded => {
             let what = "tare is loaded, and the error log has no word of it";
             findings.push(Finding::unseen("log", what, "name the error log with --log FILE"));
         }
@@ -113,7 +113,7 @@ pub(super) fn diagnose(server: &Server, prospect: Prospect, log: Option<&Path>) 
         _ => {}
     }
     let does = match state {
-        Some(State::Active(line)) if loaded => Some(line),
+        Some(MysqlState::Active(line)) if loaded => Some(line),
         _ => None,
     };
     let version = prospect.program.ok().and_then(|program| program.version);
@@ -121,7 +121,7 @@ pub(super) fn diagnose(server: &Server, prospect: Prospect, log: Option<&Path>) 
 }
 
 /// Checks whether the server loads the provider that is for it.
-fn check_preload(server: &Server) -> Option<Finding> {
+fn check_preload(server: &FoundServer) -> Option<Finding> {
     let named = match &server.process {
         Some(process) => process.provider().map(str::to_owned),
         None => server.provider().map(|path| path.display().to_string()),
@@ -164,16 +164,16 @@ mod tests {
 
     #[test]
     fn the_line_in_the_log_tells_the_state() {
-        let told = |line: &str| State::told(Some(line.to_owned()));
+        let told = |line: &str| MysqlState::told(Some(line.to_owned()));
         assert!(matches!(
             told("0.1.0 (experimental) counts waits; all else is the server's own"),
-            State::Active(_)
+            MysqlState::Active(_)
         ));
-        assert!(matches!(told("does nothing, the server runs without it: x"), State::Inactive(_)));
+        assert!(matches!(told("does nothing, the server runs without it: x"), MysqlState::Inactive(_)));
         assert!(matches!(
             told("instrumentation is off, the server goes on: internal error: x"),
-            State::Inactive(_)
+            MysqlState::Inactive(_)
         ));
-        assert_eq!(State::told(None), State::Untold);
+        assert_eq!(MysqlState::told(None), MysqlState::Untold);
     }
 }

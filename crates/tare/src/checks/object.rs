@@ -9,7 +9,7 @@ use nix::unistd::User;
 use super::Finding;
 use super::owner::Guarded;
 use crate::program::elf::{self, Elf};
-use crate::server::{PRELOAD, Server, WITHOUT, rights};
+use crate::server::{FoundServer, PRELOAD, WITHOUT, rights};
 
 /// Paths of the provider and this program in the package.
 const PROVIDER: &str = "/usr/lib/tare/libtare_mariadb.so";
@@ -24,7 +24,7 @@ const ANEW: &str = "install tare's package, or its file, anew, and restart";
 /// Consequence of a file that crashes the loader.
 const DEADLY: &str = "; a server that loads it does not start";
 
-pub(super) fn check(server: &Server) -> Vec<Finding> {
+pub(super) fn check(server: &FoundServer) -> Vec<Finding> {
     let Some(path) = server.provider() else { return vec![] };
     let mut findings = check_file(&path, server);
     let untried = findings.iter_mut().filter(|it| it.what.ends_with(DEADLY) && !server.is_tried());
@@ -36,7 +36,7 @@ pub(super) fn check(server: &Server) -> Vec<Finding> {
 }
 
 /// Returns the result of the trial before the last start, where the file itself shows no problem.
-fn check_trial(server: &Server) -> Option<Finding> {
+fn check_trial(server: &FoundServer) -> Option<Finding> {
     let trial = server.root.at(&server.unit.as_ref()?.trial());
     let said = fs::read_to_string(trial).ok()?;
     let what = said.strip_prefix(WITHOUT)?.trim_end();
@@ -45,7 +45,7 @@ fn check_trial(server: &Server) -> Option<Finding> {
 }
 
 /// Returns the C library that the server uses, or would use.
-fn libc(server: &Server) -> Option<PathBuf> {
+fn libc(server: &FoundServer) -> Option<PathBuf> {
     let mapped = server.process.iter().flat_map(|process| &process.mapped).map(PathBuf::from);
     let mapped = mapped.filter(|path| path.ends_with(LIBC));
     let folders = LIBC_FOLDERS.iter().map(|folder| Path::new(folder).join(LIBC));
@@ -53,7 +53,7 @@ fn libc(server: &Server) -> Option<PathBuf> {
 }
 
 /// Checks a file that the server is to preload.
-pub(super) fn check_file(path: &Path, server: &Server) -> Vec<Finding> {
+pub(super) fn check_file(path: &Path, server: &FoundServer) -> Vec<Finding> {
     let problem = |what: String, remedy: &str| Finding::problem("provider", what, remedy);
     let shown = path.display();
     let place = server.root.at(path);
@@ -91,7 +91,7 @@ pub(super) fn check_file(path: &Path, server: &Server) -> Vec<Finding> {
 }
 
 /// Checks the program that root runs before each start of the server.
-pub(super) fn check_trial_program(path: &Path, server: &Server) -> Vec<Finding> {
+pub(super) fn check_trial_program(path: &Path, server: &FoundServer) -> Vec<Finding> {
     let can = "can have root run code of theirs before each start of the server";
     Guarded { check: "trial", path, own: None, can, place: PROGRAM }.look(&server.root)
 }

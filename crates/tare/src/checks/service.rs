@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use tare_host::options::{Kind, OPTIONS, OptionDef};
+use tare_host::options::{OPTIONS, OptionDef, OptionType};
 
 use super::Finding;
 use crate::endpoint::{self, EndpointReach, NamedValue};
-use crate::server::{Prospect, Server};
+use crate::server::{FoundServer, Prospect};
 
 /// The result of querying tare.
-pub(super) enum Answer {
+pub(super) enum EndpointAnswer {
     /// The rows of `tare_status`.
     Rows(Vec<NamedValue>),
     /// Nothing listens; the value describes the symptom.
@@ -18,45 +18,45 @@ pub(super) enum Answer {
     Failed(String),
 }
 
-impl Answer {
+impl EndpointAnswer {
     pub(super) fn is_active(&self) -> bool {
-        matches!(self, Answer::Rows(_))
+        matches!(self, EndpointAnswer::Rows(_))
     }
 
     /// Returns tare's version, if it is active.
     pub(super) fn version(&self) -> Option<&str> {
-        let Answer::Rows(rows) = self else { return None };
+        let EndpointAnswer::Rows(rows) = self else { return None };
         rows.iter().find(|row| row.name == "version").map(|row| row.value.as_str())
     }
 }
 
 /// Queries the endpoint of a running server.
-pub(super) fn ask(server: &Server, prospect: &Prospect) -> Answer {
+pub(super) fn ask(server: &FoundServer, prospect: &Prospect) -> EndpointAnswer {
     if server.process.is_none() {
-        return Answer::Nobody("the server does not run".to_owned());
+        return EndpointAnswer::Nobody("the server does not run".to_owned());
     }
     let socket = server.endpoint(prospect);
     let asked = endpoint::reach(&socket).and_then(|reach| match reach {
-        EndpointReach::Answers => Ok(Answer::Rows(endpoint::ask(&socket)?.status)),
-        EndpointReach::Absent(why) => Ok(Answer::Nobody(why)),
+        EndpointReach::Answers => Ok(EndpointAnswer::Rows(endpoint::ask(&socket)?.status)),
+        EndpointReach::Absent(why) => Ok(EndpointAnswer::Nobody(why)),
     });
-    asked.unwrap_or_else(|error| Answer::Failed(format!("{error:#}")))
+    asked.unwrap_or_else(|error| EndpointAnswer::Failed(format!("{error:#}")))
 }
 
 /// Makes findings from the answer; `unexplained`: there are no other findings.
 pub(super) fn check(
-    server: &Server,
+    server: &FoundServer,
     prospect: &Prospect,
-    answer: &Answer,
+    answer: &EndpointAnswer,
     log: Option<&Path>,
     unexplained: bool,
 ) -> Vec<Finding> {
     let is_set =
         |name: &str| prospect.files.in_groups(&["tare"]).any(|entry| entry.key.replace('_', "-") == name);
     let why = match answer {
-        Answer::Rows(rows) => return check_rows(rows, is_set),
-        Answer::Failed(why) => return vec![Finding::unseen("socket", why, "ask as root")],
-        Answer::Nobody(why) => why,
+        EndpointAnswer::Rows(rows) => return check_rows(rows, is_set),
+        EndpointAnswer::Failed(why) => return vec![Finding::unseen("socket", why, "ask as root")],
+        EndpointAnswer::Nobody(why) => why,
     };
     let Some(process) = &server.process else {
         let what = "the server does not run, so what tare does in it is not known";
@@ -99,7 +99,7 @@ pub(super) fn check(
 
 /// Checks for tables of an earlier version in the data directory, which SQL would show instead of the
 /// server's own.
-pub(super) fn check_leftovers(server: &Server, prospect: &Prospect) -> Option<Finding> {
+pub(super) fn check_leftovers(server: &FoundServer, prospect: &Prospect) -> Option<Finding> {
     let data = server.data(prospect);
     let left = tare_mariadb::install::list(&server.root.at(&data)).ok().filter(|left| !left.is_empty())?;
     let what = format!(
@@ -215,7 +215,7 @@ fn bound(counter: &str) -> Option<&'static OptionDef> {
     let what = counter.strip_suffix("_lost")?.replace('_', "-");
     // The server has a different name for it.
     let what = if what == "nested-statement" { "statement-stack".to_owned() } else { what };
-    let counts = OPTIONS.iter().filter(|option| matches!(option.kind, Kind::Count(..)));
+    let counts = OPTIONS.iter().filter(|option| matches!(option.kind, OptionType::Count(..)));
     let mut bounds = counts.filter(|option| {
         let name = option.name.strip_prefix("max-").or(option.name.strip_suffix("-size"));
         let rest = name.and_then(|name| name.strip_prefix(&*what));

@@ -4,18 +4,18 @@ use std::ffi::OsString;
 
 use super::Finding;
 use crate::provider;
-use crate::server::process::{DELETED, Process};
+use crate::server::process::{DELETED, ServerProcess};
 use crate::server::unit::SystemdUnit;
-use crate::server::{PLUGIN, PRELOAD, Prospect, Server, TRIED, has_provider, option_file};
+use crate::server::{FoundServer, PLUGIN, PRELOAD, Prospect, TRIED, has_provider, option_file};
 
-pub(super) fn check(server: &Server, prospect: &Prospect) -> Vec<Finding> {
+pub(super) fn check(server: &FoundServer, prospect: &Prospect) -> Vec<Finding> {
     let (preload, plugin) = (check_preload(server), check_plugin(server, prospect));
     let is_whole = preload.is_empty() && plugin.is_empty();
     let options = if is_whole { None } else { unread_options(server) };
     [preload, check_program(prospect), plugin, options.into_iter().collect()].concat()
 }
 
-fn check_preload(server: &Server) -> Vec<Finding> {
+fn check_preload(server: &FoundServer) -> Vec<Finding> {
     let problem = |what: String, remedy: &str| vec![Finding::problem("preload", what, remedy)];
     let told = |value: Option<OsString>| value.is_some_and(|value| has_provider(&value));
     let by_unit = || told(server.unit.as_ref().and_then(SystemdUnit::preload).map(OsString::from));
@@ -59,7 +59,7 @@ fn check_preload(server: &Server) -> Vec<Finding> {
 }
 
 /// Returns a finding if another provider was installed since the server loaded its own.
-pub(crate) fn outdated(server: &Server, process: &Process) -> Option<Finding> {
+pub(crate) fn outdated(server: &FoundServer, process: &ServerProcess) -> Option<Finding> {
     let loaded = process.provider()?;
     let named = server.provider().unwrap_or_else(|| loaded.trim_end_matches(DELETED).into());
     process.is_outdated(&server.root.at(&named)).then(|| {
@@ -101,7 +101,7 @@ pub(super) fn check_program(prospect: &Prospect) -> Vec<Finding> {
 }
 
 /// Checks for a missing plugin before tare is active; later, tare reports it itself.
-fn check_plugin(server: &Server, prospect: &Prospect) -> Vec<Finding> {
+fn check_plugin(server: &FoundServer, prospect: &Prospect) -> Vec<Finding> {
     let loaded =
         server.process.as_ref().map(|process| process.mapped.iter().any(|path| path.ends_with(PLUGIN)));
     if loaded == Some(true) || server.provider().is_none() {
@@ -122,14 +122,14 @@ fn check_plugin(server: &Server, prospect: &Prospect) -> Vec<Finding> {
 }
 
 /// Returns a finding if the server does not read the option file of `tare install`.
-pub(crate) fn unread_options(server: &Server) -> Option<Finding> {
+pub(crate) fn unread_options(server: &FoundServer) -> Option<Finding> {
     server.unit.as_ref()?;
     let (what, remedy) = option_file::obstacle(server)?;
     Some(Finding::problem("options", what, remedy))
 }
 
 /// Returns a finding if no option file loads the plugin.
-pub(super) fn check_asked(server: &Server, prospect: &Prospect) -> Option<Finding> {
+pub(super) fn check_asked(server: &FoundServer, prospect: &Prospect) -> Option<Finding> {
     let asked = prospect.asks_for_plugin(&server.arguments(), |_| true);
     (!asked).then(|| {
         Finding::problem(

@@ -9,14 +9,14 @@ use tare_host::options::Root;
 
 use super::Finding;
 use crate::server::unit::SystemdUnit;
-use crate::server::{Prospect, Server, rights};
+use crate::server::{FoundServer, Prospect, rights};
 
 /// Profiles of AppArmor that packages ship for the server.
 const PROFILES: [&str; 3] = ["mariadbd", "usr.sbin.mariadbd", "usr.sbin.mysqld"];
 /// The entry of a process's auxiliary vector that makes the loader ignore the environment.
 const AT_SECURE: u64 = 23;
 
-pub(super) fn check(server: &Server, prospect: &Prospect, active: bool) -> Vec<Finding> {
+pub(super) fn check(server: &FoundServer, prospect: &Prospect, active: bool) -> Vec<Finding> {
     let Some(provider) = server.provider() else { return vec![] };
     if active {
         return vec![];
@@ -62,7 +62,7 @@ pub(super) fn check_unit(unit: &SystemdUnit, provider: &Path) -> Vec<Finding> {
 }
 
 /// Checks whether the program gains privileges at its start, so that the loader ignores its environment.
-fn check_loader(server: &Server) -> Option<Finding> {
+fn check_loader(server: &FoundServer) -> Option<Finding> {
     let process = server.process.as_ref()?;
     if process.provider().is_some() {
         return None;
@@ -79,7 +79,7 @@ fn check_loader(server: &Server) -> Option<Finding> {
 }
 
 /// Checks whether AppArmor or SELinux may block the provider.
-pub(super) fn check_confinement(server: &Server, provider: &Path) -> Vec<Finding> {
+pub(super) fn check_confinement(server: &FoundServer, provider: &Path) -> Vec<Finding> {
     let problem = |what: String, remedy: String| vec![Finding::problem("confinement", what, remedy)];
     let rule = |profile: &str| {
         format!(
@@ -143,7 +143,7 @@ fn denies(root: &Root, profile: &str, provider: &Path) -> bool {
 }
 
 /// Checks whether the server can create tare's socket.
-pub(super) fn check_data(server: &Server, prospect: &Prospect) -> Vec<Finding> {
+pub(super) fn check_data(server: &FoundServer, prospect: &Prospect) -> Vec<Finding> {
     let Ok(plan) = &prospect.plan else { return vec![] };
     let data = server.data(prospect);
     let problem = |what: String, remedy: &str| vec![Finding::problem("socket", what, remedy)];

@@ -7,12 +7,12 @@ use anyhow::Result;
 use clap::Args;
 use tare_host::options::Root;
 
-use crate::checks::{Diagnosis, Kind, diagnose, of_account};
+use crate::checks::{Diagnosis, FindingKind, diagnose, of_account};
 use crate::exit::{self, FOUND, NOT_LOOKED};
-use crate::last_run::Update;
-use crate::output::Answer;
-use crate::server::Server;
-use crate::server::process::Process;
+use crate::last_run::VersionUpdate;
+use crate::output::CommandOutput;
+use crate::server::FoundServer;
+use crate::server::process::ServerProcess;
 
 /// Explain why tare is not active in a server, or not complete, and what to do
 ///
@@ -47,7 +47,7 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) answer: CommandOutput,
 }
 
 /// Runs the command.
@@ -68,10 +68,11 @@ fn show(arguments: &Doctor) -> Result<ExitCode> {
     } else {
         diagnoses.iter().for_each(print);
     }
-    let has = |kind: Kind| diagnoses.iter().flat_map(|it| &it.findings).any(|finding| finding.kind == kind);
-    Ok(if has(Kind::Problem) {
+    let has =
+        |kind: FindingKind| diagnoses.iter().flat_map(|it| &it.findings).any(|finding| finding.kind == kind);
+    Ok(if has(FindingKind::Problem) {
         ExitCode::from(FOUND)
-    } else if has(Kind::Unseen) {
+    } else if has(FindingKind::Unseen) {
         ExitCode::from(NOT_LOOKED)
     } else {
         ExitCode::SUCCESS
@@ -84,23 +85,23 @@ fn look(arguments: &Doctor) -> Result<Vec<Diagnosis>> {
         return Ok(vec![of_account(dsn)?]);
     }
     let process = |pid: u32| {
-        Process::look(pid)
+        ServerProcess::look(pid)
             .map_err(|error| anyhow::anyhow!("process {pid}: {error}; is it a server's, and are you root?"))
     };
     let servers = if let Some(pid) = arguments.pid {
-        vec![Server::of_process(process(pid)?)]
+        vec![FoundServer::of_process(process(pid)?)]
     } else if let Some(socket) = &arguments.socket {
-        let pid = Process::listening(socket).map_err(|error| {
+        let pid = ServerProcess::listening(socket).map_err(|error| {
             anyhow::anyhow!("{}: {error}; does the server run, and are you root?", socket.display())
         })?;
-        vec![Server::of_process(process(pid)?)]
+        vec![FoundServer::of_process(process(pid)?)]
     } else if let Some(unit) = &arguments.unit {
-        let server = Server::of_unit(&root, unit);
+        let server = FoundServer::of_unit(&root, unit);
         vec![server.ok_or_else(|| exit::wrong(anyhow::anyhow!(
                 "--unit {unit}: there is no unit {unit}, or it is masked; without --unit every server is checked"
             )))?]
     } else {
-        Server::all(&root)
+        FoundServer::all(&root)
     };
     if servers.is_empty() {
         anyhow::bail!(
@@ -129,7 +130,7 @@ fn print(diagnosis: &Diagnosis) {
 }
 
 /// Describes an update in a sentence.
-fn described(Update { before, now, .. }: &Update, active: bool) -> String {
+fn described(VersionUpdate { before, now, .. }: &VersionUpdate, active: bool) -> String {
     let since = if active { "since the start before" } else { "since tare was last active here" };
     let step = |name: &str, before: &str, now: &str| match before == now {
         true => format!("{name} is {now} as before"),

@@ -11,11 +11,11 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_pars
 use regex::Regex;
 use signal_hook::low_level::pipe;
 use tare_lab::interrupt::Interrupt;
-use tare_outlets::export::collector::Options;
+use tare_outlets::export::collector::CollectorOptions;
 use tare_outlets::export::collectors;
 use tare_outlets::export::otlp;
 use tare_outlets::export::probe::Probes;
-use tare_outlets::export::scrape::Reader;
+use tare_outlets::export::scrape::ServerScraper;
 use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
 use tare_outlets::notice;
@@ -146,7 +146,7 @@ const COLLECTORS: &str = "Collectors";
 /// The switches and limits of collectors, derived from the collectors' declarations.
 #[derive(Debug, Default)]
 struct Collectors {
-    options: Options,
+    options: CollectorOptions,
 }
 
 fn on(name: &str) -> String {
@@ -227,7 +227,7 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
         misuse!("--web.telemetry-path {}: it begins with / and is longer", arguments.metrics_path);
     }
     let timeout_offset = arguments.timeout_offset;
-    let options = Options {
+    let options = CollectorOptions {
         digest_text: arguments.digest_text,
         digest_text_limit: arguments.digest_text_limit,
         time_limit: arguments.time_limit.as_secs(),
@@ -239,7 +239,7 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
     };
     let interval = arguments.otlp_interval;
     let variable = |name: &str| std::env::var(name).ok();
-    let collector = otlp::Settings::read(arguments.otlp_endpoint.as_deref(), interval, &variable)?;
+    let collector = otlp::OtlpSettings::read(arguments.otlp_endpoint.as_deref(), interval, &variable)?;
     if collector.is_none() && (arguments.no_web || interval.is_some()) {
         misuse!("where to push to is not said: --otlp-endpoint, or the variable OTEL_EXPORTER_OTLP_ENDPOINT");
     }
@@ -251,7 +251,7 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
         timeout_offset,
         probes: Probes::new(accounts, options.clone()),
     };
-    let reader = Reader::new(address.clone(), options);
+    let reader = ServerScraper::new(address.clone(), options);
     let pushed = collector.as_ref().map(|it| format!("to {} every {:?}", it.endpoint, it.interval));
     let ready = |addresses: &[std::net::SocketAddr], is_tls: bool| {
         let (scheme, path) = (if is_tls { "https" } else { "http" }, &arguments.metrics_path);

@@ -18,7 +18,7 @@ use tare_budget::governor::Slowed;
 use tare_budget::{Budget, Decision, Kind};
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::Address;
-use tare_outlets::govern::{self, Event, Notice, Orders};
+use tare_outlets::govern::{self, GovernorEvent, Notice, Orders};
 
 use crate::durations;
 use crate::exit::CLOSED;
@@ -213,9 +213,9 @@ impl Teller {
         format!("budget of {}{}", percent(self.budget), p95.unwrap_or_default())
     }
 
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: GovernorEvent) {
         match event {
-            Event::Began { version, prices, instruments, held, meter, state } => {
+            GovernorEvent::Began { version, prices, instruments, held, meter, state } => {
                 let first = format!("{} ({version}): a {}, of {meter}", self.server, self.budgets());
                 self.people.line(&first);
                 self.people.line(&quality(&prices, None));
@@ -225,31 +225,31 @@ impl Teller {
                 self.people.line(&format!("what is to be put back is kept in {}", state.display()));
                 self.write("began", json!({ "version": version, "on": instruments, "held": held }));
             }
-            Event::Noticed(notice) => self.notice(&notice),
-            Event::Looked { decision, by_persons, fixed, visible, idle } => {
+            GovernorEvent::Noticed(notice) => self.notice(&notice),
+            GovernorEvent::Looked { decision, by_persons, fixed, visible, idle } => {
                 if !idle {
                     self.decision(&decision, by_persons, fixed);
                 }
                 self.visible(&visible);
             }
-            Event::Lost(why) => {
+            GovernorEvent::Lost(why) => {
                 self.line(&format!("{why}; waiting for it"));
                 self.write("lost", json!({ "why": why }));
             }
-            Event::Back { restarted } => {
+            GovernorEvent::Back { restarted } => {
                 let how =
                     if restarted { "it was restarted: its options count again" } else { "the same run" };
                 self.line(&format!("the server is back: {how}"));
                 self.write("back", json!({ "restarted": restarted }));
             }
-            Event::PutBack(done) => {
+            GovernorEvent::PutBack(done) => {
                 self.line(&format!("{} rows put back as they were", done.rows));
                 for name in &done.left {
                     self.line(&format!("{name}: left as somebody else has set it"));
                 }
                 self.write("put back", json!({ "rows": done.rows, "left": done.left }));
             }
-            Event::Left(rows) => {
+            GovernorEvent::Left(rows) => {
                 self.line(&format!("{rows} rows stay as they are"));
                 self.write("left", json!({ "rows": rows }));
             }
@@ -390,7 +390,7 @@ mod tests {
 
     /// Returns whether it continues after an event of one line.
     fn goes_on_after(teller: &RefCell<Teller>, rows: usize) -> bool {
-        teller.borrow_mut().tell(Event::Left(rows));
+        teller.borrow_mut().tell(GovernorEvent::Left(rows));
         goes_on(teller, &Interrupt::default(), Duration::ZERO)
     }
 

@@ -14,7 +14,7 @@ use tare_host::options::Root;
 
 use crate::exit::FAILED;
 use crate::server::unit::SystemdUnit;
-use crate::server::{PRELOAD, Server, TRIED, WITHOUT, is_provider, preloads};
+use crate::server::{FoundServer, PRELOAD, TRIED, WITHOUT, is_provider, preloads};
 use crate::{change, checks};
 
 /// Try to load what a unit's server will preload, before it starts
@@ -52,7 +52,7 @@ pub(crate) fn preload(arguments: &Preload) -> Result<ExitCode> {
     let list = list.with_context(|| {
         format!("{} has nothing to try: no drop-in of `tare install` sets {TRIED}", unit.name)
     })?;
-    let server = Server { unit: Some(unit.clone()), process: None, root };
+    let server = FoundServer { unit: Some(unit.clone()), process: None, root };
     let failed = check(&server, &unit, &list).err();
     let said =
         failed.as_ref().map_or_else(|| format!("{PRELOAD}={list}\n"), |why| format!("{WITHOUT}{why}\n"));
@@ -70,7 +70,7 @@ pub(crate) fn preload(arguments: &Preload) -> Result<ExitCode> {
 }
 
 /// Returns the reason, in one line, why the server must not load it.
-fn check(server: &Server, unit: &SystemdUnit, list: &str) -> Result<(), String> {
+fn check(server: &FoundServer, unit: &SystemdUnit, list: &str) -> Result<(), String> {
     let objects = preloads(list.as_ref());
     let providers = objects.iter().filter(|path| is_provider(path));
     // What would not be installed is not loaded either.
@@ -82,7 +82,7 @@ fn check(server: &Server, unit: &SystemdUnit, list: &str) -> Result<(), String> 
 }
 
 /// Starts a program that preloads it, as the server's account, and checks its exit status.
-fn run(server: &Server, unit: &SystemdUnit, objects: &[PathBuf]) -> Result<(), String> {
+fn run(server: &FoundServer, unit: &SystemdUnit, objects: &[PathBuf]) -> Result<(), String> {
     let list: Vec<String> = objects.iter().map(|path| path.display().to_string()).collect();
     let mut command = Command::new(PROGRAM);
     let variables = unit.environment().into_iter().map(|(name, variable)| (name, variable.value));

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 use tare_budget::account::CONNECTIONS;
 use tare_budget::board::percent;
-use tare_budget::price::Origin;
+use tare_budget::price::PriceOrigin;
 use tare_budget::{Cost, CostAccount, CostShare};
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::units;
@@ -16,7 +16,7 @@ use tare_outlets::{Address, govern};
 
 use crate::durations;
 use crate::outlet::Reach;
-use crate::output::Answer;
+use crate::output::CommandOutput;
 use crate::page::{Column, Grid, paragraph};
 use crate::prices::{PriceClock, between, quality};
 
@@ -43,7 +43,7 @@ pub(crate) struct Price {
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = durations::between("1s", "1d"))]
     time: Duration,
     #[command(flatten)]
-    answer: Answer,
+    answer: CommandOutput,
 }
 
 /// Runs the command.
@@ -67,7 +67,7 @@ fn measured(arguments: &Price, interrupt: &Interrupt) -> Result<ExitCode> {
 }
 
 /// Makes the object for programs. Shares are of the CPU time, 1 is all of it.
-fn object(account: &CostAccount, prices: &Origin) -> serde_json::Value {
+fn object(account: &CostAccount, prices: &PriceOrigin) -> serde_json::Value {
     let share = |cost: Cost| json!({ "share": cost.ns, "low": cost.low, "high": cost.high });
     let instrument = |it: &CostShare| {
         let mut object = share(account.share_of(it.cost));
@@ -93,7 +93,7 @@ fn share_of_total(account: &CostAccount) -> f64 {
     if account.total.ns > 0.0 { account.own / account.total.ns } else { 0.0 }
 }
 
-fn print_account(account: &CostAccount, prices: &Origin) {
+fn print_account(account: &CostAccount, prices: &PriceOrigin) {
     paragraph(&format!(
         "The overhead is {} of the CPU time; {} of that is reading the counts.",
         between(account.share()),

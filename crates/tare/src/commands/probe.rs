@@ -7,8 +7,8 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::exit::{NOT_LOOKED, NOT_SUPPORTED};
-use crate::output::Answer;
-use crate::program::{Product, Program, look};
+use crate::output::CommandOutput;
+use crate::program::{Product, ServerProgram, look};
 
 /// Say whether tare supports a server, from its program's file
 ///
@@ -29,7 +29,7 @@ pub(crate) struct Probe {
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: PathBuf,
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) answer: CommandOutput,
 }
 
 /// Runs the command.
@@ -38,7 +38,7 @@ pub(crate) fn probe(arguments: &Probe) -> Result<ExitCode> {
 }
 
 /// Returns the version and, in words, whether tare supports it.
-fn verdict(program: &Program) -> String {
+fn verdict(program: &ServerProgram) -> String {
     let version = program.version.as_deref().unwrap_or("of no known version");
     let served = if program.supported { "tare serves it" } else { "tare would disable itself" };
     match program.product {

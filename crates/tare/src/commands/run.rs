@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use console::style;
 use tare_lab::interrupt::Interrupt;
-use tare_lab::server::{Launch, Server};
+use tare_lab::server::{Launch, LaunchedServer};
 use tare_lab::setting::FEDERATED;
 use tare_server::datadir::{self, Account, Scratch};
 use tare_server::installation::Installation;
@@ -104,7 +104,7 @@ fn prepare(installation: &Installation, account: &Account, scratch: &Scratch, da
     Ok(datadir::create(installation, account, scratch.path(), datadir, &[])?)
 }
 
-fn greet(server: &Server, installation: &Installation, temporary: bool) {
+fn greet(server: &LaunchedServer, installation: &Installation, temporary: bool) {
     let (datadir, socket) = (server.datadir().display(), server.socket().display());
     let product = if installation.is_mysql() { "MySQL" } else { "MariaDB" };
     println!("{} {}", style(product).bold(), installation.version);
@@ -132,7 +132,7 @@ fn greet(server: &Server, installation: &Installation, temporary: bool) {
 }
 
 /// Waits for Ctrl-C or for the end of the server.
-fn follow(server: &mut Server, interrupt: &Interrupt) -> Result<ExitCode> {
+fn follow(server: &mut LaunchedServer, interrupt: &Interrupt) -> Result<ExitCode> {
     while !interrupt.is_set() {
         if let Some(status) = server.ended()? {
             if status.success() {

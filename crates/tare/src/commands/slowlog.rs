@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use tare_lab::interrupt::Interrupt;
-use tare_outlets::slowlog::{self, Choice, Control as _, Destination, Form, Options, Rotation, Share, Text};
+use tare_outlets::slowlog::{
+    self, Control as _, Destination, Rotation, Share, SlowLogFormat, SlowLogOptions, StatementFilter, Text,
+};
 
 use crate::control::{Signals, bytes};
 use crate::durations;
@@ -120,7 +122,7 @@ pub(crate) fn slowlog(arguments: &SlowLog, interrupt: &Interrupt) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(arguments: &SlowLog, socket: PathBuf) -> Options {
+fn options(arguments: &SlowLog, socket: PathBuf) -> SlowLogOptions {
     let rotation =
         Rotation { size: arguments.rotate_size, time: arguments.rotate_every, keep: arguments.keep };
     let destination = match &arguments.output {
@@ -131,9 +133,9 @@ fn options(arguments: &SlowLog, socket: PathBuf) -> Options {
     // A message of the system's log is one line.
     let form =
         arguments.format.unwrap_or(if arguments.syslog { SlowLogForm::Json } else { SlowLogForm::Slow });
-    Options {
+    SlowLogOptions {
         socket,
-        choice: Choice {
+        choice: StatementFilter {
             over: arguments.over,
             users: arguments.users.clone(),
             hosts: arguments.hosts.clone(),
@@ -145,8 +147,8 @@ fn options(arguments: &SlowLog, socket: PathBuf) -> Options {
             share: arguments.sample,
         },
         form: match form {
-            SlowLogForm::Slow => Form::Slow,
-            SlowLogForm::Json => Form::Json,
+            SlowLogForm::Slow => SlowLogFormat::Slow,
+            SlowLogForm::Json => SlowLogFormat::Json,
         },
         text: match arguments.text {
             SlowLogText::Full => Text::Full,

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::Source;
 use tare_outlets::sessions::Moment;
-use tare_outlets::snapshot::{self, Choice, Error, Target, Watcher};
+use tare_outlets::snapshot::{self, Error, SnapshotTarget, TableChoice, Watcher};
 use tare_outlets::units;
 
 use crate::durations::moment;
@@ -58,13 +58,13 @@ pub(crate) struct Snapshot {
 
 /// Runs the command.
 pub(crate) fn snapshot(arguments: &Snapshot, interrupt: &Interrupt) -> Result<ExitCode> {
-    let target = Target::named(&arguments.file)?;
+    let target = SnapshotTarget::named(&arguments.file)?;
     target.check(arguments.force)?;
     let mut source = Source::open(arguments.reach.address()?)?;
-    let choice = Choice { tables: arguments.tables.clone(), text: !arguments.no_text };
+    let choice = TableChoice { tables: arguments.tables.clone(), text: !arguments.no_text };
     let header = snapshot::header(&mut source, &choice)?;
     let sessions_from = arguments.sessions_from.map(|from| from.before_now());
-    let progress = Progress::new(interrupt)?;
+    let progress = SnapshotProgress::new(interrupt)?;
     let taken = snapshot::write(&target, &header, arguments.force, |sink| {
         snapshot::take_from(&mut source, &choice, sessions_from.as_deref(), sink, &progress)
     });
@@ -73,7 +73,7 @@ pub(crate) fn snapshot(arguments: &Snapshot, interrupt: &Interrupt) -> Result<Ex
         Error::Interrupted => anyhow::Error::from(tare_lab::Error::Interrupted),
         error => error.into(),
     })?;
-    if target != Target::Output {
+    if target != SnapshotTarget::Output {
         println!(
             "{}: {} rows of {} tables",
             arguments.file.display(),
@@ -88,12 +88,12 @@ pub(crate) fn snapshot(arguments: &Snapshot, interrupt: &Interrupt) -> Result<Ex
 }
 
 /// Shows the table being read on standard error, if that is a terminal.
-struct Progress<'a> {
+struct SnapshotProgress<'a> {
     bar: ProgressBar,
     interrupt: &'a Interrupt,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> SnapshotProgress<'a> {
     fn new(interrupt: &'a Interrupt) -> Result<Self> {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} tables  {msg}")?);
@@ -102,7 +102,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-impl Watcher for Progress<'_> {
+impl Watcher for SnapshotProgress<'_> {
     fn is_stopping(&self) -> bool {
         self.interrupt.is_set()
     }

@@ -9,11 +9,11 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tare_outlets::{Address, Kind, Source, units};
 
-use crate::checks::{self, State};
-use crate::endpoint::{EndpointReach, NamedValue, Report, ask, everything, line_in_log, reach};
+use crate::checks::{self, MysqlState};
+use crate::endpoint::{EndpointReach, EndpointReport, NamedValue, ask, everything, line_in_log, reach};
 use crate::exit::NOT_ACTIVE;
 use crate::outlet;
-use crate::output::Answer;
+use crate::output::CommandOutput;
 use crate::page::{self, Column, Grid};
 use crate::provider;
 
@@ -36,7 +36,7 @@ pub(crate) struct Status {
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) answer: CommandOutput,
 }
 
 /// Runs the command.
@@ -63,7 +63,7 @@ fn show(arguments: &Status) -> Result<ExitCode> {
 }
 
 /// Returns the state as an object, with the rows of tables by their names.
-fn object(report: &Report) -> Value {
+fn object(report: &EndpointReport) -> Value {
     let value = |row: &NamedValue| match row.value.parse::<i64>() {
         Ok(number) if number.to_string() == row.value => json!(number),
         _ => json!(row.value),
@@ -86,7 +86,7 @@ fn object(report: &Report) -> Value {
 }
 
 /// Queries everything through a server's SQL.
-fn of_account(address: Address) -> Result<Report> {
+fn of_account(address: Address) -> Result<EndpointReport> {
     let at = address.to_string();
     let mut server = Source::open(address)?;
     if server.kind() == Kind::MySql {
@@ -95,7 +95,7 @@ fn of_account(address: Address) -> Result<Report> {
              it is loaded there",
             server.version()
         );
-        return Ok(Report { reason: Some(reason), ..Report::default() });
+        return Ok(EndpointReport { reason: Some(reason), ..EndpointReport::default() });
     }
     if server.kind() != Kind::Tare {
         let reason = format!(
@@ -103,23 +103,23 @@ fn of_account(address: Address) -> Result<Report> {
              (`tare doctor` on its machine says why), or the account needs GRANT SELECT ON performance_schema.*",
             server.version()
         );
-        return Ok(Report { reason: Some(reason), ..Report::default() });
+        return Ok(EndpointReport { reason: Some(reason), ..EndpointReport::default() });
     }
     everything(&mut server).with_context(|| format!("asking the server at {at}"))
 }
 
 /// Returns the state where nothing listens: that of a server of MySQL's, where tare has no socket, or the
 /// reason why tare is not active.
-fn absent(seen: &str, socket: &Path, log: Option<&Path>) -> Report {
+fn absent(seen: &str, socket: &Path, log: Option<&Path>) -> EndpointReport {
     let logs = log.map_or_else(|| logs_beside(socket), |log| vec![log.to_owned()]);
     let mysql = socket.parent().and_then(|data| checks::in_folder(data, &logs));
     let Some(mysql) = mysql else {
-        return Report { reason: Some(explain(seen, socket, log)), ..Report::default() };
+        return EndpointReport { reason: Some(explain(seen, socket, log)), ..EndpointReport::default() };
     };
     let (active, said) = match mysql.state {
-        State::Active(line) => (true, format!("the error log says: {line}")),
-        State::Inactive(line) => (false, format!("the error log says: {line}")),
-        State::Untold => {
+        MysqlState::Active(line) => (true, format!("the error log says: {line}")),
+        MysqlState::Inactive(line) => (false, format!("the error log says: {line}")),
+        MysqlState::Untold => {
             (false, "no error log with a line of tare's was found (name it with --log FILE)".to_owned())
         }
     };
@@ -128,7 +128,7 @@ fn absent(seen: &str, socket: &Path, log: Option<&Path>) -> Report {
          performance_schema; {said}",
         mysql.pid
     );
-    Report { active, reason: Some(reason), ..Report::default() }
+    EndpointReport { active, reason: Some(reason), ..EndpointReport::default() }
 }
 
 /// Explains why tare is not active, by its own messages in the error log.
@@ -150,7 +150,7 @@ fn logs_beside(socket: &Path) -> Vec<PathBuf> {
     entries.filter(|p| p.ends_with("error.log") || p.extension().is_some_and(|e| e == "err")).collect()
 }
 
-fn print(report: &Report) {
+fn print(report: &EndpointReport) {
     if let Some(reason) = &report.reason {
         let state = if report.active { "active" } else { "not active" };
         page::paragraph(&format!("tare is {state}: {reason}."));
@@ -184,7 +184,7 @@ fn print(report: &Report) {
 }
 
 /// Returns why the server does not show the tables to its sessions.
-fn unserved(report: &Report) -> Option<&str> {
+fn unserved(report: &EndpointReport) -> Option<&str> {
     report.status.iter().find(|row| row.name == "tables")?.value.strip_prefix("OFF: ")
 }
 
@@ -220,12 +220,12 @@ mod tests {
     #[test]
     fn programs_get_rows_by_their_names() {
         let named = |name: &str, value: &str| NamedValue { name: name.into(), value: value.into() };
-        let report = Report {
+        let report = EndpointReport {
             active: true,
             status: vec![named("lost", "0"), named("version", "0.1.0"), named("sample", "007")],
             instruments: vec![OnOf { class: "stage".into(), on: 1, timed: 1, of: 2 }],
             consumers: vec![named("thread_instrumentation", "YES"), named("events_stages_current", "NO")],
-            ..Report::default()
+            ..EndpointReport::default()
         };
         let object = object(&report);
         assert_eq!(object["status"], json!({ "lost": 0, "version": "0.1.0", "sample": "007" }));

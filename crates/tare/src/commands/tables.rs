@@ -28,14 +28,14 @@ pub(crate) struct Tables {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TablesCommand {
     /// Remove tare's files
-    Remove(Place),
+    Remove(DataDirectory),
     /// Show which of tare's table files exist, and which version wrote them
-    List(Place),
+    List(DataDirectory),
 }
 
 /// A data directory.
 #[derive(Args, Debug)]
-pub(crate) struct Place {
+pub(crate) struct DataDirectory {
     /// Data directory of the server
     #[arg(long, value_name = "DIR")]
     pub(crate) datadir: PathBuf,

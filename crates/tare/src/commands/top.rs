@@ -20,7 +20,7 @@ use crate::durations;
 use crate::endpoint::file_to_read;
 use crate::exit::misuse;
 use crate::outlet::Reach;
-use crate::output::{self, Answer};
+use crate::output::{self, CommandOutput};
 
 /// Width of a line of text without a terminal.
 const WIDTH: usize = 160;
@@ -51,8 +51,8 @@ pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) reach: Reach,
     /// What to show first
-    #[arg(long, value_enum, default_value_t = View::Statements, value_name = "VIEW")]
-    pub(crate) view: View,
+    #[arg(long, value_enum, default_value_t = ViewName::Statements, value_name = "VIEW")]
+    pub(crate) view: ViewName,
     /// Time between samples
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = durations::between("500ms", "1h"))]
     pub(crate) interval: Duration,
@@ -63,7 +63,7 @@ pub(crate) struct Top {
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) answer: CommandOutput,
     /// Most rows of each list [default: all]
     #[arg(long, requires = "once", value_name = "N")]
     pub(crate) rows: Option<usize>,
@@ -71,7 +71,7 @@ pub(crate) struct Top {
 
 /// The views, as the command line names them.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum View {
+pub(crate) enum ViewName {
     /// Statements by digest
     Statements,
     /// Waits by class and by instrument
@@ -88,16 +88,16 @@ pub(crate) enum View {
     Threads,
 }
 
-impl View {
+impl ViewName {
     fn shown(self) -> look::View {
         match self {
-            View::Statements => look::View::Statements,
-            View::Waits => look::View::Waits,
-            View::Locks => look::View::Locks,
-            View::Tables => look::View::Tables,
-            View::Files => look::View::Files,
-            View::Memory => look::View::Memory,
-            View::Threads => look::View::Threads,
+            ViewName::Statements => look::View::Statements,
+            ViewName::Waits => look::View::Waits,
+            ViewName::Locks => look::View::Locks,
+            ViewName::Tables => look::View::Tables,
+            ViewName::Files => look::View::Files,
+            ViewName::Memory => look::View::Memory,
+            ViewName::Threads => look::View::Threads,
         }
     }
 }

@@ -11,14 +11,14 @@ use mysql::prelude::Queryable;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::recording::boundary;
 use tare_lab::statistics::Estimate;
-use tare_lab::target::Target;
-use tare_lab::weighing::{AGAIN, Setting, Subject, WANTED, Weighing, Weights};
+use tare_lab::target::ServerTarget;
+use tare_lab::weighing::{AGAIN, Subject, WANTED, WeighedSetting, Weighing, Weights};
 use tare_server::sql;
 
 use crate::durations::{self, shown};
 use crate::exit::misuse;
 use crate::outlet::Reach;
-use crate::output::Answer;
+use crate::output::CommandOutput;
 use crate::page;
 use crate::state;
 
@@ -67,7 +67,7 @@ pub(crate) struct Weigh {
     /// A setting and the statements that switch the server to it from any state, separated by `;`; may be
     /// repeated, and the others are compared with the first one
     #[arg(long, value_name = "NAME=SQL", value_parser = setting)]
-    setting: Vec<Setting>,
+    setting: Vec<WeighedSetting>,
     /// Time to weigh
     #[arg(long = "for", value_name = "TIME", default_value = "90s", value_parser = durations::between("1s", "1d"))]
     time: Duration,
@@ -78,14 +78,14 @@ pub(crate) struct Weigh {
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     #[command(flatten)]
-    answer: Answer,
+    answer: CommandOutput,
     /// Folder of the file with the original settings [default: /var/lib/tare for root, else
     /// ~/.local/state/tare]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }
 
-fn setting(text: &str) -> Result<Setting, String> {
+fn setting(text: &str) -> Result<WeighedSetting, String> {
     let (name, statements) = text.split_once('=').unwrap_or((text, ""));
     let statements: Vec<String> = boundary::statements(statements).into_iter().map(str::to_owned).collect();
     if name.trim().is_empty() || statements.is_empty() {
@@ -94,7 +94,7 @@ fn setting(text: &str) -> Result<Setting, String> {
     if name.trim() == AGAIN {
         return Err(format!("`{AGAIN}` is what the first setting once more is called: choose another name"));
     }
-    Ok(Setting { name: name.trim().to_owned(), statements })
+    Ok(WeighedSetting { name: name.trim().to_owned(), statements })
 }
 
 /// Runs the command.
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
 }
 
 fn weigh(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> {
-    let target = Target::from(arguments.reach.account()?);
+    let target = ServerTarget::from(arguments.reach.account()?);
     let folder =
         arguments.state.clone().map_or_else(state::folder, Ok)?.join("weigh").join(file_name(&target));
     fs::create_dir_all(&folder)
@@ -161,7 +161,7 @@ fn foresee(weighing: &Weighing<'_>, rate: f64) -> Vec<String> {
 }
 
 impl Weigh {
-    fn settings(&self, target: &Target, connection: &mut mysql::Conn) -> Result<Vec<Setting>> {
+    fn settings(&self, target: &ServerTarget, connection: &mut mysql::Conn) -> Result<Vec<WeighedSetting>> {
         match self.setting.len() {
             0 => {}
             1 => misuse!("one --setting has nothing to be compared with: name another one"),
@@ -172,7 +172,7 @@ impl Weigh {
             if self.without.is_empty() { (&kinds[..], false) } else { (&self.without[..], true) };
         let mut groups = vec![];
         for pattern in patterns {
-            match Group::of(connection, pattern).map_err(|e| target.refused(e))? {
+            match WeighedGroup::of(connection, pattern).map_err(|e| target.refused(e))? {
                 Some(group) => groups.push(group),
                 None if is_said => {
                     bail!("no instrument that `{pattern}` matches is on: there is nothing to weigh")
@@ -191,7 +191,7 @@ impl Weigh {
 }
 
 /// The enabled instruments of a pattern, and how to select them.
-struct Group {
+struct WeighedGroup {
     pattern: String,
     /// Names; empty: everything that the pattern matches is enabled.
     names: Vec<String>,
@@ -199,9 +199,9 @@ struct Group {
     level: Option<String>,
 }
 
-impl Group {
+impl WeighedGroup {
     /// Returns the instruments that a pattern matches; `None` if none of them is enabled.
-    fn of(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<Group>> {
+    fn of(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<WeighedGroup>> {
         let query = "SELECT NAME, ENABLED FROM performance_schema.setup_instruments WHERE NAME LIKE ?";
         let found: Vec<(String, String)> = connection.exec(query, (pattern,))?;
         let all = found.len();
@@ -213,7 +213,7 @@ impl Group {
         let is_whole = names.len() == all;
         let level = if is_whole { level(connection, pattern)? } else { None };
         let names = if is_whole { vec![] } else { names };
-        Ok(Some(Group { pattern: pattern.to_owned(), names, level }))
+        Ok(Some(WeighedGroup { pattern: pattern.to_owned(), names, level }))
     }
 
     /// Returns the condition that selects them.
@@ -240,9 +240,9 @@ fn level(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<St
 
 /// Returns a setting with everything as it is, and for each group one without it. Each setting first switches
 /// everything else on.
-fn lacking(groups: &[Group]) -> Vec<Setting> {
-    let base = Setting { name: AS_IT_IS.to_owned(), statements: switches(groups, None) };
-    let without = groups.iter().enumerate().map(|(place, group)| Setting {
+fn lacking(groups: &[WeighedGroup]) -> Vec<WeighedSetting> {
+    let base = WeighedSetting { name: AS_IT_IS.to_owned(), statements: switches(groups, None) };
+    let without = groups.iter().enumerate().map(|(place, group)| WeighedSetting {
         name: format!("without {}", group.pattern),
         statements: switches(groups, Some(place)),
     });
@@ -250,7 +250,7 @@ fn lacking(groups: &[Group]) -> Vec<Setting> {
 }
 
 /// Returns the statements that switch all on except one.
-fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
+fn switches(groups: &[WeighedGroup], off: Option<usize>) -> Vec<String> {
     let levels: Option<Vec<&str>> = groups.iter().map(|group| group.level.as_deref()).collect();
     if let Some(levels) = levels {
         let all = groups.iter().zip(levels).enumerate().filter(|(place, _)| off != Some(*place));
@@ -262,7 +262,7 @@ fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
             "UPDATE performance_schema.tare_status SET VALUE = {rules} WHERE NAME = 'level'"
         )];
     }
-    let switch = |on: &str, groups: &[&Group]| {
+    let switch = |on: &str, groups: &[&WeighedGroup]| {
         let conditions: Vec<String> = groups.iter().map(|group| group.condition()).collect();
         let table = "performance_schema.setup_instruments";
         format!(
@@ -286,7 +286,7 @@ fn copied(name: &str) -> String {
 }
 
 /// Returns a name for a server's own files.
-fn file_name(target: &Target) -> String {
+fn file_name(target: &ServerTarget) -> String {
     target.name().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
@@ -351,9 +351,9 @@ mod tests {
         assert_eq!(of(1, 15, 0.0).len(), 2, "both");
     }
 
-    fn group(pattern: &str, names: &[&str], level: Option<&str>) -> Group {
+    fn group(pattern: &str, names: &[&str], level: Option<&str>) -> WeighedGroup {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Group { pattern: pattern.into(), names, level: level.map(Into::into) }
+        WeighedGroup { pattern: pattern.into(), names, level: level.map(Into::into) }
     }
 
     #[test]

@@ -17,22 +17,22 @@ pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
 ];
 
 /// A file or a variable, and what it is for.
-pub(crate) type Named = (&'static str, &'static str);
+pub(crate) type NamedPurpose = (&'static str, &'static str);
 
 /// Which commands something is about.
 #[derive(Clone, Copy, Debug)]
-enum Of {
+enum CommandsAbout {
     /// Commands that have this argument.
     Argument(&'static str),
     /// Commands whose names begin so.
     Names(&'static [&'static str]),
 }
 
-impl Of {
+impl CommandsAbout {
     fn is(self, path: &str, command: &Command) -> bool {
         match self {
-            Of::Argument(id) => command.get_arguments().any(|it| it.get_id() == id),
-            Of::Names(names) => {
+            CommandsAbout::Argument(id) => command.get_arguments().any(|it| it.get_id() == id),
+            CommandsAbout::Names(names) => {
                 names.iter().any(|name| path == *name || path.starts_with(&format!("{name} ")))
             }
         }
@@ -44,66 +44,84 @@ const ENDPOINT: &[&str] = &["status", "top", "ash", "slowlog", "snapshot", "expo
 const INSTALL: &[&str] = &["install", "uninstall"];
 const NOTES: &[&str] = &["install", "uninstall", "doctor"];
 
-const FILES: &[(Of, Named)] = &[
-    (Of::Names(ENDPOINT), ("/var/lib/mysql/tare.sock", "tare's socket, which is asked by default")),
+const FILES: &[(CommandsAbout, NamedPurpose)] = &[
     (
-        Of::Argument("defaults_file"),
+        CommandsAbout::Names(ENDPOINT),
+        ("/var/lib/mysql/tare.sock", "tare's socket, which is asked by default"),
+    ),
+    (
+        CommandsAbout::Argument("defaults_file"),
         (
             "/etc/my.cnf, /etc/mysql/my.cnf, ~/.my.cnf",
             "option files: the groups client, client-server, client-mariadb and tare",
         ),
     ),
     (
-        Of::Argument("state"),
+        CommandsAbout::Argument("state"),
         ("/var/lib/tare, ~/.local/state/tare", "settings that are to be restored, of root and of others"),
     ),
     (
-        Of::Names(INSTALL),
+        CommandsAbout::Names(INSTALL),
         ("/etc/systemd/system/UNIT.service.d/zz-tare.conf", "the drop-in that has a unit's server load tare"),
     ),
     (
-        Of::Names(INSTALL),
+        CommandsAbout::Names(INSTALL),
         ("/etc/systemd/system/tare-preload@.service", "the unit that tries the provider before each start"),
     ),
-    (Of::Names(INSTALL), ("90-tare.cnf", "tare's options, in the folder of the server's option files")),
-    (Of::Names(INSTALL), ("/run/tare/UNIT.env", "the outcome of the last trial")),
     (
-        Of::Names(NOTES),
+        CommandsAbout::Names(INSTALL),
+        ("90-tare.cnf", "tare's options, in the folder of the server's option files"),
+    ),
+    (CommandsAbout::Names(INSTALL), ("/run/tare/UNIT.env", "the outcome of the last trial")),
+    (
+        CommandsAbout::Names(NOTES),
         (
             "/var/lib/tare/last-runs.json",
             "what servers ran with when tare was last seen active in them; in ~/.local/state/tare for others than root",
         ),
     ),
-    (Of::Names(&["lab run"]), ("lab/STUDY-DATE-TIME/", "results of a study, by default")),
+    (CommandsAbout::Names(&["lab run"]), ("lab/STUDY-DATE-TIME/", "results of a study, by default")),
 ];
 
-const ENVIRONMENT: &[(Of, Named)] = &[
-    (Of::Argument("dsn_file"), ("TARE_DSN", "the server as a URL, as for --dsn; other users do not see it")),
-    (Of::Argument("dsn_file"), ("MYSQL_TCP_PORT", "the port, if nothing else says it")),
-    (Of::Argument("dsn_file"), ("MYSQL_UNIX_PORT", "the server's socket, if nothing else says it")),
-    (Of::Argument("dsn_file"), ("MYSQL_PWD", "the password, if nothing else says it")),
-    (Of::Names(&["lab"]), ("TARE_LAB_PASSWORD", "the password of accounts on running servers")),
-    (Of::Names(SERVERS), ("TMPDIR", "the folder below which servers are started")),
+const ENVIRONMENT: &[(CommandsAbout, NamedPurpose)] = &[
     (
-        Of::Argument("state"),
+        CommandsAbout::Argument("dsn_file"),
+        ("TARE_DSN", "the server as a URL, as for --dsn; other users do not see it"),
+    ),
+    (CommandsAbout::Argument("dsn_file"), ("MYSQL_TCP_PORT", "the port, if nothing else says it")),
+    (
+        CommandsAbout::Argument("dsn_file"),
+        ("MYSQL_UNIX_PORT", "the server's socket, if nothing else says it"),
+    ),
+    (CommandsAbout::Argument("dsn_file"), ("MYSQL_PWD", "the password, if nothing else says it")),
+    (CommandsAbout::Names(&["lab"]), ("TARE_LAB_PASSWORD", "the password of accounts on running servers")),
+    (CommandsAbout::Names(SERVERS), ("TMPDIR", "the folder below which servers are started")),
+    (
+        CommandsAbout::Argument("state"),
         ("STATE_DIRECTORY", "the folder of settings that are to be restored; systemd sets it"),
     ),
-    (Of::Argument("state"), ("XDG_STATE_HOME", "the folder that is used instead of ~/.local/state")),
-    (Of::Names(NOTES), ("STATE_DIRECTORY", "the folder that is used instead of /var/lib/tare")),
-    (Of::Names(&["top"]), ("NO_COLOR", "if it is set, colours are left out")),
     (
-        Of::Names(&["export"]),
+        CommandsAbout::Argument("state"),
+        ("XDG_STATE_HOME", "the folder that is used instead of ~/.local/state"),
+    ),
+    (CommandsAbout::Names(NOTES), ("STATE_DIRECTORY", "the folder that is used instead of /var/lib/tare")),
+    (CommandsAbout::Names(&["top"]), ("NO_COLOR", "if it is set, colours are left out")),
+    (
+        CommandsAbout::Names(&["export"]),
         (
             "OTEL_EXPORTER_OTLP_ENDPOINT",
             "the OpenTelemetry collector to push to; OTEL_EXPORTER_OTLP_HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE and the like are read, too",
         ),
     ),
-    (Of::Names(&["export"]), ("OTEL_METRIC_EXPORT_INTERVAL", "milliseconds between two pushes")),
-    (Of::Names(INSTALL), ("TARE_UNIT", "set for the command of --restart-command: the unit to restart")),
+    (CommandsAbout::Names(&["export"]), ("OTEL_METRIC_EXPORT_INTERVAL", "milliseconds between two pushes")),
+    (
+        CommandsAbout::Names(INSTALL),
+        ("TARE_UNIT", "set for the command of --restart-command: the unit to restart"),
+    ),
 ];
 
 /// Returns the files of a command. `path` is its name without the program's, such as `lab run`.
-fn files(path: &str, command: &Command) -> Vec<Named> {
+fn files(path: &str, command: &Command) -> Vec<NamedPurpose> {
     FILES.iter().filter(|(of, _)| of.is(path, command)).map(|(_, named)| *named).collect()
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Needed {
     pub(crate) version: String,
 }
 
-type Header = FileHeader64<LittleEndian>;
+type ElfHeader = FileHeader64<LittleEndian>;
 
 impl Elf {
     /// Reads a file.
@@ -56,7 +56,7 @@ impl Elf {
         if bytes.starts_with(b"#!") {
             return Err(Error::Script(path.into()));
         }
-        let header = Header::parse(&*bytes).map_err(|error| match bytes.len() {
+        let header = ElfHeader::parse(&*bytes).map_err(|error| match bytes.len() {
             found @ 0..64 => {
                 Error::CutOff { path: path.into(), expected: 64, found: found as u64, loaded: false }
             }
@@ -97,7 +97,7 @@ impl Elf {
     }
 
     /// Returns it as it would be in memory, loaded at address 0.
-    pub(crate) fn loaded(&self) -> Result<Loaded, Error> {
+    pub(crate) fn loaded(&self) -> Result<ProgramSegments, Error> {
         self.load().map_err(|error| self.damaged(error))
     }
 
@@ -105,8 +105,8 @@ impl Elf {
         Error::Damaged(self.path.clone(), error)
     }
 
-    fn header(&self) -> object::Result<&Header> {
-        Header::parse(&*self.bytes)
+    fn header(&self) -> object::Result<&ElfHeader> {
+        ElfHeader::parse(&*self.bytes)
     }
 
     fn versions_needed(&self) -> object::Result<Vec<Needed>> {
@@ -144,9 +144,9 @@ impl Elf {
         Ok(defined)
     }
 
-    fn load(&self) -> object::Result<Loaded> {
+    fn load(&self) -> object::Result<ProgramSegments> {
         let header = self.header()?;
-        let mut loaded = Loaded { code: (0, vec![]), data: vec![], constants: vec![] };
+        let mut loaded = ProgramSegments { code: (0, vec![]), data: vec![], constants: vec![] };
         for segment in header.program_headers(LittleEndian, &*self.bytes)? {
             if segment.p_type(LittleEndian) != elf::PT_LOAD {
                 continue;
@@ -155,7 +155,7 @@ impl Elf {
             let bytes = segment.data(LittleEndian, &*self.bytes).unwrap_or_default().to_vec();
             match segment.p_flags(LittleEndian) {
                 flags if flags.contains(elf::PF_X) => loaded.code = (address, bytes),
-                flags if flags.contains(elf::PF_W) => loaded.data.push(Words::new(address, &bytes)),
+                flags if flags.contains(elf::PF_W) => loaded.data.push(WordSegment::new(address, &bytes)),
                 _ => loaded.constants.push((address, bytes)),
             }
         }
@@ -188,28 +188,28 @@ impl Elf {
 }
 
 /// The segments of a program.
-pub(crate) struct Loaded {
+pub(crate) struct ProgramSegments {
     code: (usize, Vec<u8>),
-    data: Vec<Words>,
+    data: Vec<WordSegment>,
     constants: Vec<(usize, Vec<u8>)>,
 }
 
-struct Words {
+struct WordSegment {
     address: usize,
     words: Vec<usize>,
 }
 
-impl Words {
+impl WordSegment {
     /// Starts with the first whole word.
-    fn new(address: usize, bytes: &[u8]) -> Words {
+    fn new(address: usize, bytes: &[u8]) -> WordSegment {
         let start = address.next_multiple_of(WORD);
         let whole = bytes.get(start - address..).unwrap_or_default().chunks_exact(WORD);
         let word = |bytes: &[u8]| usize::from_le_bytes(bytes.try_into().unwrap_or_default());
-        Words { address: start, words: whole.map(word).collect() }
+        WordSegment { address: start, words: whole.map(word).collect() }
     }
 }
 
-impl Loaded {
+impl ProgramSegments {
     /// Returns the parts that are searched for the built-in's functions.
     pub(crate) fn image(&self) -> Image<'_> {
         let (address, code) = &self.code;
@@ -246,7 +246,7 @@ impl Loaded {
     }
 
     fn word_at(&self, address: usize) -> Option<usize> {
-        let of = |data: &Words| {
+        let of = |data: &WordSegment| {
             let offset = address.checked_sub(data.address)?;
             data.words.get(offset / WORD).copied().filter(|_| offset.is_multiple_of(WORD))
         };
@@ -277,7 +277,7 @@ impl Loaded {
 }
 
 /// Returns the lengths that the file needs for its loaded parts, and for everything in its headers.
-fn ends(header: &Header, bytes: &[u8]) -> (u64, u64) {
+fn ends(header: &ElfHeader, bytes: &[u8]) -> (u64, u64) {
     let endian = LittleEndian;
     let sections =
         header.e_shoff(endian) + u64::from(header.e_shnum(endian)) * u64::from(header.e_shentsize(endian));
@@ -291,7 +291,7 @@ fn ends(header: &Header, bytes: &[u8]) -> (u64, u64) {
     (loaded, loaded.max(sections).max(segments))
 }
 
-fn symbols(header: &Header, bytes: &[u8]) -> object::Result<Vec<(String, usize)>> {
+fn symbols(header: &ElfHeader, bytes: &[u8]) -> object::Result<Vec<(String, usize)>> {
     let sections = header.sections(LittleEndian, bytes)?;
     let table = sections.symbols(LittleEndian, bytes, elf::SHT_DYNSYM)?;
     let exported = table.iter().filter(|symbol| !symbol.is_undefined(LittleEndian));

@@ -13,7 +13,7 @@ use tare_mariadb::startup::{DisableReason, program};
 
 use elf::Elf;
 
-pub(crate) use mysql::Family;
+pub(crate) use mysql::ProgramFamily;
 
 /// Who makes a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -24,7 +24,7 @@ pub(crate) enum Product {
 
 /// The analysis of a server's program.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Program {
+pub(crate) struct ServerProgram {
     /// Whose server it is; `None` if it is none that tare knows.
     pub(crate) product: Option<Product>,
     /// The version compiled into it.
@@ -36,20 +36,21 @@ pub(crate) struct Program {
     /// What would be incomplete.
     pub(crate) notes: Vec<String>,
     /// MySQL's families of events, and which of them tare can take.
-    pub(crate) families: Vec<Family>,
+    pub(crate) families: Vec<ProgramFamily>,
     /// Groups of option files that it reads.
     #[serde(skip)]
     pub(crate) groups: Vec<String>,
 }
 
 /// Analyses a server's program.
-pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
+pub(crate) fn look(path: &Path) -> Result<ServerProgram, elf::Error> {
     let file = Elf::read(path)?;
     let loaded = file.loaded()?;
     if let Some(program) = mysql::look(&file, &loaded) {
         return Ok(program);
     }
-    let mut program = Program { version: loaded.constant(PRODUCT, is_version), ..Program::default() };
+    let mut program =
+        ServerProgram { version: loaded.constant(PRODUCT, is_version), ..ServerProgram::default() };
     let missing: Vec<_> = program::EXPORTS.iter().filter(|name| file.symbol(name).is_none()).collect();
     if !missing.is_empty() {
         let names = missing.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");

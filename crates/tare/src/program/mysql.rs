@@ -4,8 +4,8 @@
 use serde::Serialize;
 use tare_host::families::{self, FoundFamily, TRIED_SERIES};
 
-use super::elf::{Elf, Loaded};
-use super::{Product, Program, are_three_numbers};
+use super::elf::{Elf, ProgramSegments};
+use super::{Product, ServerProgram, are_three_numbers};
 
 /// How the mangled name of the function that starts the server's own Performance Schema begins. Only servers
 /// export it.
@@ -15,18 +15,18 @@ const CREATOR: &str = "MySQL ";
 
 /// A family of events in a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Family {
+pub(crate) struct ProgramFamily {
     /// The family's name.
     pub(crate) family: &'static str,
     /// Why it has to stay with the server's own Performance Schema; `None` if tare can take it.
     pub(crate) hindrance: Option<String>,
     /// Its functions.
-    pub(crate) functions: Vec<Function>,
+    pub(crate) functions: Vec<EventFunction>,
 }
 
 /// A function that the server calls for events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Function {
+pub(crate) struct EventFunction {
     /// The name.
     pub(crate) function: String,
     /// How many places call it by name; `None` if it is not exported.
@@ -37,14 +37,14 @@ pub(crate) struct Function {
 }
 
 /// Analyses a program; `None` if it is no server of MySQL's.
-pub(super) fn look(file: &Elf, loaded: &Loaded) -> Option<Program> {
+pub(super) fn look(file: &Elf, loaded: &ProgramSegments) -> Option<ServerProgram> {
     if !file.exports_beginning(START) {
         return None;
     }
     let version = loaded.constant(CREATOR, |text| version(text).is_some())?;
     let version = version[CREATOR.len()..].to_owned();
     let found = families::found(&loaded.image(), |name| file.symbol(name));
-    let families: Vec<Family> = found.iter().map(family).collect();
+    let families: Vec<ProgramFamily> = found.iter().map(family).collect();
     let mut hindrances = vec![];
     if !TRIED_SERIES.iter().any(|series| version.starts_with(series)) {
         let tried = TRIED_SERIES.map(|series| series.trim_end_matches('.')).join(", ");
@@ -55,7 +55,14 @@ pub(super) fn look(file: &Elf, loaded: &Loaded) -> Option<Program> {
     }
     let supported = hindrances.is_empty();
     let product = Some(Product::MySQL);
-    Some(Program { product, version: Some(version), supported, hindrances, families, ..Program::default() })
+    Some(ServerProgram {
+        product,
+        version: Some(version),
+        supported,
+        hindrances,
+        families,
+        ..ServerProgram::default()
+    })
 }
 
 /// Returns the version in a text such as `MySQL 9.7.4`.
@@ -64,23 +71,23 @@ fn version(text: &str) -> Option<&str> {
     are_three_numbers(version.split('-').next().unwrap_or(version)).then_some(version)
 }
 
-fn family(found: &FoundFamily) -> Family {
-    let functions = found.functions.iter().map(|function| Function {
+fn family(found: &FoundFamily) -> ProgramFamily {
+    let functions = found.functions.iter().map(|function| EventFunction {
         function: function.to_string(),
         calls: function.sites.map(|sites| sites.by_name),
         in_tables: function.sites.map(|sites| sites.in_data),
     });
-    Family {
+    ProgramFamily {
         family: found.family.name,
         hindrance: found.hindrance().map(|why| why.to_string()),
         functions: functions.collect(),
     }
 }
 
-impl Family {
+impl ProgramFamily {
     /// Returns the family as a line: what calls its functions, or why it stays with the server.
     pub(crate) fn line(&self) -> String {
-        let calls = |function: &Function| match function.calls {
+        let calls = |function: &EventFunction| match function.calls {
             Some(calls) => format!("{} {calls}", function.function),
             None => format!("{} -", function.function),
         };
@@ -109,8 +116,9 @@ mod tests {
 
     #[test]
     fn a_line_says_what_calls_a_family_or_why_it_stays() {
-        let function = |calls| Function { function: "pfs_end".to_owned(), calls, in_tables: Some(1) };
-        let mut family = Family { family: "stage", hindrance: None, functions: vec![function(Some(7))] };
+        let function = |calls| EventFunction { function: "pfs_end".to_owned(), calls, in_tables: Some(1) };
+        let mut family =
+            ProgramFamily { family: "stage", hindrance: None, functions: vec![function(Some(7))] };
         assert_eq!(family.line(), "stage: tare can take it; calls: pfs_end 7");
         family.hindrance = Some("the server does not export pfs_end".to_owned());
         assert_eq!(

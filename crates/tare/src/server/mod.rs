@@ -11,13 +11,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
-use tare_host::options::{OptionFiles, Options, Origin, Root};
+use tare_host::options::{OptionFiles, OptionOrigin, Options, Root};
 use tare_mariadb::settings::ServerSettings;
 use tare_mariadb::startup::{self, DisableReason, StartPlan};
 
-use crate::program::{self, Product, Program};
+use crate::program::{self, Product, ServerProgram};
 use crate::provider;
-use process::Process;
+use process::ServerProcess;
 use unit::SystemdUnit;
 
 /// The variable that makes the loader preload objects into a program.
@@ -36,15 +36,15 @@ pub(crate) const PLUGIN: &str = "ha_federatedx.so";
 
 /// The server.
 #[derive(Clone, Debug)]
-pub(crate) struct Server {
+pub(crate) struct FoundServer {
     pub(crate) unit: Option<SystemdUnit>,
-    pub(crate) process: Option<Process>,
+    pub(crate) process: Option<ServerProcess>,
     pub(crate) root: Root,
 }
 
 /// The combined effect of a server's program and options.
 pub(crate) struct Prospect {
-    pub(crate) program: Result<Program, crate::program::elf::Error>,
+    pub(crate) program: Result<ServerProgram, crate::program::elf::Error>,
     pub(crate) files: OptionFiles,
     pub(crate) settings: ServerSettings,
     /// Whether and how tare serves it.
@@ -52,7 +52,7 @@ pub(crate) struct Prospect {
     groups: Vec<String>,
 }
 
-impl Server {
+impl FoundServer {
     /// Returns its name for people.
     pub(crate) fn name(&self) -> String {
         match (&self.unit, &self.process) {
@@ -63,42 +63,43 @@ impl Server {
     }
 
     /// Returns the servers under a root: its units, and on this machine also other processes.
-    pub(crate) fn all(root: &Root) -> Vec<Server> {
-        let pids = if root.is_own() { Process::all() } else { vec![] };
-        let mut processes: Vec<Process> =
-            pids.into_iter().filter_map(|pid| Process::look(pid).ok()).collect();
+    pub(crate) fn all(root: &Root) -> Vec<FoundServer> {
+        let pids = if root.is_own() { ServerProcess::all() } else { vec![] };
+        let mut processes: Vec<ServerProcess> =
+            pids.into_iter().filter_map(|pid| ServerProcess::look(pid).ok()).collect();
         let server = |unit: SystemdUnit| {
             let at = processes.iter().position(|process| runs(&unit, process));
             let process = at.map(|at| processes.remove(at));
-            Server { unit: Some(unit), process, root: root.clone() }
+            FoundServer { unit: Some(unit), process, root: root.clone() }
         };
-        let mut servers: Vec<Server> = SystemdUnit::all(root).into_iter().map(server).collect();
-        let alone = |process: Process| Server { unit: None, root: process.root(), process: Some(process) };
+        let mut servers: Vec<FoundServer> = SystemdUnit::all(root).into_iter().map(server).collect();
+        let alone =
+            |process: ServerProcess| FoundServer { unit: None, root: process.root(), process: Some(process) };
         servers.extend(processes.into_iter().map(alone));
         servers
     }
 
     /// Returns the server of a unit.
-    pub(crate) fn of_unit(root: &Root, name: &str) -> Option<Server> {
+    pub(crate) fn of_unit(root: &Root, name: &str) -> Option<FoundServer> {
         let unit = SystemdUnit::read(root, name)?;
-        let pids = if root.is_own() { Process::all() } else { vec![] };
-        let mut processes = pids.into_iter().filter_map(|pid| Process::look(pid).ok());
+        let pids = if root.is_own() { ServerProcess::all() } else { vec![] };
+        let mut processes = pids.into_iter().filter_map(|pid| ServerProcess::look(pid).ok());
         let process = processes.find(|process| runs(&unit, process));
-        Some(Server { unit: Some(unit), process, root: root.clone() })
+        Some(FoundServer { unit: Some(unit), process, root: root.clone() })
     }
 
     /// Returns the server that runs as a process.
-    pub(crate) fn of_process(process: Process) -> Server {
+    pub(crate) fn of_process(process: ServerProcess) -> FoundServer {
         let root = process.root();
         let unit = process.unit.as_deref().and_then(|name| SystemdUnit::read(&root, name));
         // A shell or a test that a unit has started may have started the server.
         let unit = unit.filter(|unit| unit.command().is_some() && runs(unit, &process));
-        Server { unit, root, process: Some(process) }
+        FoundServer { unit, root, process: Some(process) }
     }
 
     /// Returns the server as its unit will start it, whatever runs now.
-    pub(crate) fn next(&self) -> Server {
-        Server { process: None, ..self.clone() }
+    pub(crate) fn next(&self) -> FoundServer {
+        FoundServer { process: None, ..self.clone() }
     }
 
     /// Returns the program and its arguments: of the process, or of the unit.
@@ -211,19 +212,23 @@ impl Prospect {
     }
 
     /// Returns every value of an option, in order, with its origin.
-    fn values(&self, name: &str, arguments: &[OsString]) -> Vec<(String, Origin)> {
+    fn values(&self, name: &str, arguments: &[OsString]) -> Vec<(String, OptionOrigin)> {
         let groups: Vec<&str> = self.groups.iter().map(String::as_str).collect();
         let entries = self.files.in_groups(&groups).filter(|entry| entry.key.replace('_', "-") == name);
         let of_files = entries.filter_map(|entry| Some((entry.value.clone()?, entry.origin.clone())));
         let given = arguments.iter().filter_map(|argument| {
             let (key, value) = argument.to_str()?.strip_prefix("--")?.split_once('=')?;
-            (key.replace('_', "-") == name).then(|| (value.to_owned(), Origin::CommandLine))
+            (key.replace('_', "-") == name).then(|| (value.to_owned(), OptionOrigin::CommandLine))
         });
         of_files.chain(given).collect()
     }
 
     /// Returns whether the server is made to load the plugin by an origin that counts.
-    pub(crate) fn asks_for_plugin(&self, arguments: &[OsString], counts: impl Fn(&Origin) -> bool) -> bool {
+    pub(crate) fn asks_for_plugin(
+        &self,
+        arguments: &[OsString],
+        counts: impl Fn(&OptionOrigin) -> bool,
+    ) -> bool {
         let values = ["plugin-load", "plugin-load-add"].map(|name| self.values(name, arguments));
         values.iter().flatten().any(|(value, origin)| value.contains("federatedx") && counts(origin))
     }
@@ -231,7 +236,7 @@ impl Prospect {
 
 /// Returns whether a process is a unit's server: it belongs to the unit, and has the account that the unit
 /// names, if any.
-fn runs(unit: &SystemdUnit, process: &Process) -> bool {
+fn runs(unit: &SystemdUnit, process: &ServerProcess) -> bool {
     process.unit.as_deref() == Some(&unit.name)
         && unit.user().is_none_or(|user| user.uid.as_raw() == process.user)
 }
@@ -275,7 +280,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let units = folder.path().join("etc/systemd/system");
         std::fs::create_dir_all(&units).expect("folder");
-        let mut process = Process::look(std::process::id()).expect("it runs");
+        let mut process = ServerProcess::look(std::process::id()).expect("it runs");
         process.unit = Some("m.service".to_owned());
         let own = process.user;
         for (user, is) in [

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tare_host::options::{OptionFiles, Origin};
+use tare_host::options::{OptionFiles, OptionOrigin};
 
-use super::Server;
+use super::FoundServer;
 
 /// Name of the file.
 pub(crate) const NAME: &str = "90-tare.cnf";
@@ -15,14 +15,14 @@ pub(crate) const USUAL: [&str; 4] =
 const PROPOSED: &str = "/etc/mysql/tare.d";
 
 /// Returns the files that a server's next start reads, in the folders it includes.
-pub(crate) fn places(server: &Server) -> Vec<PathBuf> {
+pub(crate) fn places(server: &FoundServer) -> Vec<PathBuf> {
     let files = server.next().prospect().files;
     let is_whole = |folder: &&PathBuf| folder.is_absolute();
     files.folders().iter().filter(is_whole).map(|folder| folder.join(NAME)).collect()
 }
 
 /// Returns the file to write: the existing one, or one in a usual folder, or one in the last folder.
-pub(crate) fn place(server: &Server) -> Option<PathBuf> {
+pub(crate) fn place(server: &FoundServer) -> Option<PathBuf> {
     let places = places(server);
     let usual = || USUAL.iter().map(|folder| Path::new(folder).join(NAME)).find(|path| places.contains(path));
     let there = places.iter().find(|path| server.root.at(path).is_file()).cloned();
@@ -30,16 +30,17 @@ pub(crate) fn place(server: &Server) -> Option<PathBuf> {
 }
 
 /// Returns whether the plugin is installed, and only the file at `own` makes the server load it.
-pub(crate) fn is_needed(server: &Server, own: Option<&Path>) -> bool {
+pub(crate) fn is_needed(server: &FoundServer, own: Option<&Path>) -> bool {
     let server = &server.next();
     let prospect = server.prospect();
-    let is_own = |origin: &Origin| matches!(origin, Origin::File { path, .. } if Some(&**path) == own);
+    let is_own =
+        |origin: &OptionOrigin| matches!(origin, OptionOrigin::File { path, .. } if Some(&**path) == own);
     server.plugin(&prospect).is_some()
         && !prospect.asks_for_plugin(&server.arguments(), |origin| !is_own(origin))
 }
 
 /// Returns why no file that could be written is read, and what to do; `None` if one is, or none is needed.
-pub(crate) fn obstacle(server: &Server) -> Option<(String, String)> {
+pub(crate) fn obstacle(server: &FoundServer) -> Option<(String, String)> {
     if place(server).is_some() || !is_needed(server, None) {
         return None;
     }

@@ -32,7 +32,7 @@ const LOADER_OPTIONS: [&str; 7] = [
 
 /// A process.
 #[derive(Clone, Debug)]
-pub(crate) struct Process {
+pub(crate) struct ServerProcess {
     pub(crate) pid: u32,
     /// The program and its arguments, without the loader if that started it.
     pub(crate) arguments: Vec<OsString>,
@@ -56,12 +56,12 @@ pub(crate) struct Process {
     pub(crate) confinement: Option<String>,
 }
 
-impl Process {
+impl ServerProcess {
     /// Reads a process.
     ///
     /// # Errors
     /// When there is none, or it may not be read.
-    pub(crate) fn look(pid: u32) -> io::Result<Process> {
+    pub(crate) fn look(pid: u32) -> io::Result<ServerProcess> {
         let text = |name: &str| {
             Ok::<_, io::Error>(String::from_utf8_lossy(&fs::read(place(pid, name))?).into_owned())
         };
@@ -85,7 +85,7 @@ impl Process {
         let unit = system_unit(&text("cgroup").unwrap_or_default(), &of_first);
         let confinement = text("attr/current").unwrap_or_default();
         let confinement = confinement.trim_end_matches(['\0', '\n']);
-        Ok(Process {
+        Ok(ServerProcess {
             pid,
             arguments,
             loaded,
@@ -115,7 +115,10 @@ impl Process {
             Err(error) if error.kind() != ErrorKind::Unsupported => Err(error),
             opener => {
                 let sockets = listening_sockets(socket);
-                Process::all().into_iter().find(|server| has_socket(*server, &sockets)).map_or(opener, Ok)
+                ServerProcess::all()
+                    .into_iter()
+                    .find(|server| has_socket(*server, &sockets))
+                    .map_or(opener, Ok)
             }
         }
     }
@@ -298,7 +301,7 @@ mod tests {
 
     #[test]
     fn this_process_is_seen() {
-        let process = Process::look(std::process::id()).expect("it runs");
+        let process = ServerProcess::look(std::process::id()).expect("it runs");
         let arguments: Vec<OsString> = std::env::args_os().collect();
         assert_eq!(process.arguments, arguments);
         assert_eq!(process.variable("PATH"), std::env::var_os("PATH"));
@@ -355,7 +358,8 @@ mod tests {
     fn opened(pid: u32) -> Option<File> {
         let maps = fs::read_to_string(place(pid, "maps")).ok()?;
         let addresses = maps.lines().find(|line| mapped_file(line).is_some())?.split(' ').next()?;
-        let process = Process { provider: Some((addresses.to_owned(), 0)), ..Process::look(pid).ok()? };
+        let process =
+            ServerProcess { provider: Some((addresses.to_owned(), 0)), ..ServerProcess::look(pid).ok()? };
         process.open_provider().ok()
     }
 
@@ -408,9 +412,9 @@ mod tests {
     fn who_listens_is_known_by_the_socket() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("s");
-        assert!(Process::listening(&path).is_err());
+        assert!(ServerProcess::listening(&path).is_err());
         let _listener = UnixListener::bind(&path).expect("bind");
-        assert_eq!(Process::listening(&path).expect("a process"), std::process::id());
+        assert_eq!(ServerProcess::listening(&path).expect("a process"), std::process::id());
     }
 
     #[test]
@@ -425,9 +429,9 @@ mod tests {
         // `spawn` returns when the child has memory of its own, which is shortly before the kernel gives it
         // its name.
         tare_server::poll(LIMIT, || is_server(server.id()));
-        let found = Process::listening(&path);
+        let found = ServerProcess::listening(&path);
         server.kill().and_then(|()| server.wait()).expect("it ends");
         assert_eq!(found.expect("a process"), server.id());
-        assert_eq!(Process::listening(&path).expect("a process"), std::process::id());
+        assert_eq!(ServerProcess::listening(&path).expect("a process"), std::process::id());
     }
 }

@@ -32,7 +32,7 @@ const PROGRAMS: [&str; 4] = ["mariadbd", "mysqld", "mariadbd-safe", "mysqld_safe
 
 /// `KEY=VALUE` of a unit's section `[Service]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Setting {
+pub(crate) struct UnitSetting {
     pub(crate) key: String,
     pub(crate) value: String,
     /// Path of its file on the unit's system.
@@ -55,7 +55,7 @@ pub(crate) struct Variable {
 pub(crate) struct SystemdUnit {
     /// Name such as `mariadb@a.service`.
     pub(crate) name: String,
-    settings: Vec<Setting>,
+    settings: Vec<UnitSetting>,
     root: Root,
 }
 
@@ -93,7 +93,7 @@ impl SystemdUnit {
     }
 
     /// Returns the effective setting of a key with a single value.
-    pub(crate) fn setting(&self, key: &str) -> Option<&Setting> {
+    pub(crate) fn setting(&self, key: &str) -> Option<&UnitSetting> {
         self.settings
             .iter()
             .rev()
@@ -102,15 +102,15 @@ impl SystemdUnit {
     }
 
     /// Returns the settings of a key that accumulate; an empty one resets the previous ones.
-    fn settings<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a Setting> {
+    fn settings<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a UnitSetting> {
         let of_key = || self.settings.iter().filter(move |setting| setting.key == key);
         let kept = of_key().rev().take_while(|setting| !setting.value.is_empty()).count();
         of_key().skip(of_key().count() - kept)
     }
 
     /// Returns the setting if it is on.
-    pub(crate) fn switched_on(&self, key: &str) -> Option<&Setting> {
-        let yes = |setting: &&Setting| {
+    pub(crate) fn switched_on(&self, key: &str) -> Option<&UnitSetting> {
+        let yes = |setting: &&UnitSetting| {
             ["yes", "true", "on", "1"].iter().any(|yes| setting.value.eq_ignore_ascii_case(yes))
         };
         self.setting(key).filter(yes)
@@ -151,7 +151,7 @@ impl SystemdUnit {
     }
 
     /// Returns the setting that removes a variable from the environment.
-    pub(crate) fn unset(&self, name: &str) -> Option<&Setting> {
+    pub(crate) fn unset(&self, name: &str) -> Option<&UnitSetting> {
         self.settings("UnsetEnvironment")
             .find(|setting| words(&setting.value).iter().any(|word| word == name))
     }
@@ -314,7 +314,7 @@ fn drop_ins(root: &Root, name: &str) -> Vec<PathBuf> {
 }
 
 /// Parses the settings of `[Service]`, with specifiers for the unit's name replaced.
-fn settings(text: &str, file: &Path, name: &str, instance: &str) -> Vec<Setting> {
+fn settings(text: &str, file: &Path, name: &str, instance: &str) -> Vec<UnitSetting> {
     let mut settings = vec![];
     let mut section = String::new();
     let mut pending = String::new();
@@ -337,7 +337,7 @@ fn settings(text: &str, file: &Path, name: &str, instance: &str) -> Vec<Setting>
             && section == "Service"
         {
             let value = value.trim().replace("%i", instance).replace("%I", instance).replace("%n", name);
-            settings.push(Setting { key: key.trim().to_owned(), value, file: file.to_owned() });
+            settings.push(UnitSetting { key: key.trim().to_owned(), value, file: file.to_owned() });
         }
     }
     settings

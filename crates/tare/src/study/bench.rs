@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use tare_lab::runner::Order;
+use tare_lab::runner::StudyOrder;
 use tare_lab::workload;
 use tare_server::installation::Installation;
 
@@ -30,10 +30,10 @@ pub(crate) fn order(
     provider: Option<&Path>,
     tare: bool,
     folder: &Path,
-) -> Result<Order> {
+) -> Result<StudyOrder> {
     let (source, definition) = study("bench", text(plan, tare, installation.has_federated())?)?;
-    Ok(Order {
-        credentials: tare_lab::target::Credentials::default(),
+    Ok(StudyOrder {
+        credentials: tare_lab::target::AccountPasswords::default(),
         preloads: preloads(&definition, provider)?,
         programs: [("mariadb".to_owned(), installation.mariadbd)].into(),
         name: source.name,

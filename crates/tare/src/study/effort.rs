@@ -1,7 +1,7 @@
 //! The effort of settings as a table: the work of their servers per transaction.
 
 use tare_lab::analysis::{CellAnalysis, SettingAnalysis};
-use tare_lab::effort::Figure;
+use tare_lab::effort::EffortMetric;
 use tare_outlets::units;
 
 use crate::page::{self, Column, Grid};
@@ -27,10 +27,10 @@ const COLUMN: usize = 10;
 
 /// Prints what is known for a cell, if anything is.
 pub(crate) fn print(cell: &CellAnalysis) {
-    let known = Figure::known(cell.settings.iter());
+    let known = EffortMetric::known(cell.settings.iter());
     // One column is for context switches.
     let room = (page::width().saturating_sub(NAME) / COLUMN).saturating_sub(1);
-    let shown: Vec<(Figure, &'static str)> = SHOWN
+    let shown: Vec<(EffortMetric, &'static str)> = SHOWN
         .iter()
         .filter_map(|(name, head)| Some((known.iter().copied().find(|figure| figure.name == *name)?, *head)))
         .take(room)
@@ -52,7 +52,7 @@ pub(crate) fn print(cell: &CellAnalysis) {
 }
 
 /// Formats a figure in few characters.
-fn value(figure: Figure, setting: &SettingAnalysis) -> String {
+fn value(figure: EffortMetric, setting: &SettingAnalysis) -> String {
     let value = figure.of_setting(setting);
     match () {
         () if value.is_nan() => NONE.into(),

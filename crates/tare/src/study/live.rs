@@ -7,7 +7,7 @@ use anyhow::Result;
 use console::{pad_str, style, truncate_str};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tare_lab::analysis::{Analysis, CellAnalysis, SettingAnalysis};
-use tare_lab::runner::Event;
+use tare_lab::runner::StudyEvent;
 use tare_outlets::units;
 
 use super::table;
@@ -22,36 +22,36 @@ const TOO_FEW: usize = 9;
 const FIGURES: usize = 30;
 
 /// The progress of a study; without a terminal it prints a line per block.
-pub(crate) struct Live {
+pub(crate) struct StudyProgress {
     bar: ProgressBar,
     doing: String,
     /// Estimates after the last complete block, below the bar.
     estimates: String,
 }
 
-impl Live {
-    pub(crate) fn new() -> Result<Live> {
+impl StudyProgress {
+    pub(crate) fn new() -> Result<StudyProgress> {
         let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::with_template("{bar:30} {percent}%  {prefix}\n{msg}")?);
         bar.enable_steady_tick(Duration::from_millis(250));
-        Ok(Live { bar, doing: String::new(), estimates: String::new() })
+        Ok(StudyProgress { bar, doing: String::new(), estimates: String::new() })
     }
 
     /// Shows an event of the study.
-    pub(crate) fn hear(&mut self, event: &Event<'_>) {
+    pub(crate) fn hear(&mut self, event: &StudyEvent<'_>) {
         match event {
-            Event::Doing(what) => self.doing = (*what).to_owned(),
-            Event::Slice { cell, setting, measured } => {
+            StudyEvent::Doing(what) => self.doing = (*what).to_owned(),
+            StudyEvent::Slice { cell, setting, measured } => {
                 let how = if *measured { "" } else { ", warming up" };
                 self.doing = format!("{cell}: {setting}{how}");
             }
-            Event::Second(progress) => {
+            StudyEvent::Second(progress) => {
                 let rate = units::rate(progress.transactions_per_second);
                 let doing = self.doing.split("  ").next().unwrap_or_default();
                 self.doing = format!("{doing}  {rate} transactions/s");
             }
-            Event::Note(text) => self.bar.suspend(|| page::aside(text)),
-            Event::Block { analysis, done, left } => self.block(analysis, *done, *left),
+            StudyEvent::Note(text) => self.bar.suspend(|| page::aside(text)),
+            StudyEvent::Block { analysis, done, left } => self.block(analysis, *done, *left),
         }
         let doing = truncate_str(&self.doing, page::width().saturating_sub(1), "…").into_owned();
         self.bar.set_message(format!("{doing}{}", self.estimates));

@@ -6,31 +6,31 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use tare_lab::Error;
 use tare_lab::analysis::Analysis;
-use tare_lab::catalogue::Source;
+use tare_lab::catalogue::StudySource;
 use tare_lab::definition::Definition;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::record::Others;
-use tare_lab::runner::{self, Order};
+use tare_lab::runner::{self, StudyOrder};
 
-use super::live::Live;
+use super::live::StudyProgress;
 use crate::provider;
 
 /// The name by which settings preload tare.
 const TARE: &str = "tare";
 
 /// Runs a study with its progress in the terminal.
-pub(crate) fn watch(order: &Order, interrupt: &Interrupt) -> tare_lab::Result<Analysis> {
+pub(crate) fn watch(order: &StudyOrder, interrupt: &Interrupt) -> tare_lab::Result<Analysis> {
     watch_knowing(order, None, interrupt)
 }
 
 /// Runs a study with its progress, given the activity of other processes, observed before this program ran
 /// something itself.
 pub(crate) fn watch_knowing(
-    order: &Order,
+    order: &StudyOrder,
     others: Option<Others>,
     interrupt: &Interrupt,
 ) -> tare_lab::Result<Analysis> {
-    let mut live = Live::new()
+    let mut live = StudyProgress::new()
         .map_err(|e| Error::Io { what: "drawing progress".into(), source: std::io::Error::other(e) })?;
     let measured = runner::run_knowing(order, others, interrupt, &mut |event| live.hear(&event));
     live.finish();
@@ -44,8 +44,8 @@ pub(crate) fn preloads(definition: &Definition, named: Option<&Path>) -> Result<
 }
 
 /// Makes a study from a text that is not in a file.
-pub(crate) fn study(name: &str, text: String) -> Result<(Source, Definition)> {
-    let source = Source { name: name.into(), file: format!("{name}.toml"), text };
+pub(crate) fn study(name: &str, text: String) -> Result<(StudySource, Definition)> {
+    let source = StudySource { name: name.into(), file: format!("{name}.toml"), text };
     let definition = Definition::read(&source.text, &source.file, false)?;
     Ok((source, definition))
 }

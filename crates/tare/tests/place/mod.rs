@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tare_lab::bench::Bench;
 use tare_lab::interrupt::Interrupt;
-use tare_lab::server::Server;
+use tare_lab::server::LaunchedServer;
 use tare_lab::setting::Setting;
 use tare_server::installation::Installation;
 use tare_testkit::server::LIMIT;
@@ -148,7 +148,7 @@ pub(crate) fn send(pid: u32, signal: Signal) {
 /// A server that is not the lab's, and what it says.
 pub(crate) struct Theirs {
     // First: it ends before what it stands on.
-    pub(crate) server: Server,
+    pub(crate) server: LaunchedServer,
     _bench: Bench,
 }
 

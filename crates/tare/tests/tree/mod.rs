@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use tare_testkit::host::Host;
+use tare_testkit::host::HostProgram;
 use tare_testkit::subject::provider_library;
 use tempfile::TempDir;
 
@@ -44,7 +44,7 @@ pub struct Tree(pub TempDir);
 
 impl Tree {
     pub fn new() -> Tree {
-        let host = Host::find().expect("a server");
+        let host = HostProgram::find().expect("a server");
         let tree = Tree(host.new_home().expect("a data directory"));
         let plugin =
             host.plugins().map(|folder| folder.join("ha_federatedx.so")).filter(|path| path.exists());

@@ -45,7 +45,7 @@ fn highest(columns: &str) -> String {
     )
 }
 
-pub(crate) type Failure = Box<dyn std::error::Error>;
+pub(crate) type BoxedError = Box<dyn std::error::Error>;
 
 /// Makes an engine with so many digests, each counted by two of ten connections.
 fn filled(digests: usize, extended: bool) -> Rig {
@@ -66,7 +66,7 @@ fn filled(digests: usize, extended: bool) -> Rig {
 }
 
 /// Returns the nanoseconds of CPU that the threads that answer have used.
-fn spent() -> Result<u64, Failure> {
+fn spent() -> Result<u64, BoxedError> {
     let mut sum = 0;
     for task in std::fs::read_dir("/proc/self/task")? {
         let task = task?.path();
@@ -86,7 +86,7 @@ fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Reads until an answer has ended; returns its length.
-fn read(stream: &mut UnixStream, least: usize) -> Result<usize, Failure> {
+fn read(stream: &mut UnixStream, least: usize) -> Result<usize, BoxedError> {
     let (mut all, mut piece) = (0, vec![0; 1 << 20]);
     loop {
         let count = stream.read(&mut piece)?;
@@ -99,7 +99,7 @@ fn read(stream: &mut UnixStream, least: usize) -> Result<usize, Failure> {
     }
 }
 
-fn connect(path: &Path) -> Result<UnixStream, Failure> {
+fn connect(path: &Path) -> Result<UnixStream, BoxedError> {
     let mut stream = UnixStream::connect(path)?;
     read(&mut stream, 0)?;
     let mut login = 0x0008_a201_u32.to_le_bytes().to_vec();
@@ -111,7 +111,7 @@ fn connect(path: &Path) -> Result<UnixStream, Failure> {
     Ok(stream)
 }
 
-pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &[String]) -> Result<(), BoxedError> {
     let number = |at: usize, usual| arguments.get(at).map_or(Ok(usual), |text| text.parse::<usize>());
     let (digests, times) = (number(0, 5000)?, number(1, 100)?);
     let only = arguments.get(2).map(String::as_str);

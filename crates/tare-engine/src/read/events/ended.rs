@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::statements::readable;
 use super::stream::{Open, Streamed};
-use super::{Seen, Sources, nesting_of, timer};
+use super::{PlacedEvent, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::statement::DigestRef;
@@ -103,16 +103,16 @@ pub(super) fn sent(text: &[u8], is_cut: bool) -> Option<Cow<'_, [u8]>> {
 }
 
 /// A statement in the buffer it was copied to.
-pub(super) type Statement<'w> = (StatementEvent, StatementTexts<CopiedText<'w>>);
+pub(super) type CopiedStatement<'w> = (StatementEvent, StatementTexts<CopiedText<'w>>);
 
 /// The stream of statements.
 pub(super) struct CopiedStatements;
 
 impl Streamed for CopiedStatements {
     const TYPE: EventType = EventType::Statement;
-    type Event<'w> = Statement<'w>;
-    type Open = ();
-    fn ended((event, _): &Statement<'_>) -> Option<u64> {
+    type Event<'w> = CopiedStatement<'w>;
+    type ThreadProgress = ();
+    fn ended((event, _): &CopiedStatement<'_>) -> Option<u64> {
         (event.flags & RECORD_TIMED != 0).then_some(event.end)
     }
     #[inline]
@@ -120,7 +120,7 @@ impl Streamed for CopiedStatements {
         _: &mut Open<()>,
         first: u64,
         words: &'w [u64],
-        mut each: impl FnMut(u64, Option<Statement<'w>>) -> ControlFlow<()>,
+        mut each: impl FnMut(u64, Option<CopiedStatement<'w>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let (mut next, mut flow) = (first, ControlFlow::Continue(()));
         decode(words, |event, texts| {
@@ -151,13 +151,13 @@ impl<'a> StreamedStatement<'a> {
     #[inline]
     pub(super) fn new(
         engine: &'a Engine,
-        seen: Seen<Statement<'a>>,
+        seen: PlacedEvent<CopiedStatement<'a>>,
         scale: Scale,
         sources: &'a Sources<'a>,
         name: &'static str,
         digest: Option<&'a Arc<DigestText>>,
     ) -> Self {
-        let Seen { thread_id, event: (event, texts), .. } = seen;
+        let PlacedEvent { thread_id, event: (event, texts), .. } = seen;
         let counters = counters(event.counters);
         let (lock_time_ps, counts) = (counters.lock_time_ps, counters.counts());
         StreamedStatement {

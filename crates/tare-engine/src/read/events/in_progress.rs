@@ -8,14 +8,14 @@ use std::sync::atomic::{
 
 use tare_sync::journal;
 
-use super::{Block, Event};
+use super::{CopiedBlock, EventFacts};
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::ring::RINGS;
 use crate::layout::statement::OpenStatement;
 use crate::layout::wait::{OpenWait, WaitEvent, may_last};
 use crate::memory::arena::{Offset, WORDS};
 use crate::record::statement::decode::StatementEvent;
-use crate::record::statement::parsed::Parsed;
+use crate::record::statement::parsed::TokenLocation;
 use crate::snapshot::EventType;
 use crate::thread::Thread;
 use crate::{DigestHash, Engine};
@@ -30,7 +30,7 @@ pub(crate) struct RunningStatement {
     pub(crate) schema: Vec<u8>,
     level: Offset,
     event: StatementEvent,
-    parsed: Option<Parsed>,
+    parsed: Option<TokenLocation>,
 }
 
 /// A transaction in progress.
@@ -87,7 +87,7 @@ impl Engine {
         if self.arena.used(block) != used as u8 || thread_id != thread.thread_id.load(Relaxed) {
             return None;
         }
-        let (_, last) = WaitEvent::decode(&[Block { thread_id, opened, words }]).pop()?;
+        let (_, last) = WaitEvent::decode(&[CopiedBlock { thread_id, opened, words }]).pop()?;
         (last.end() == 0).then_some(last)
     }
 

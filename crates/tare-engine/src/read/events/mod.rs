@@ -30,10 +30,10 @@ pub use blocks::{BlockRow, BlockTexts, RecordedStatement, StatementBlock};
 pub use ended::StreamedStatement;
 pub(crate) use in_progress::{RunningStatement, RunningTransaction};
 pub use running::RunningTokens;
-pub use stream::{Cursor, Each, EachStatement, Origin, StreamPart};
+pub use stream::{Cursor, Each, EachStatement, EventOrigin, StreamPart};
 
 /// Common facts of an event of any type.
-trait Event: Sized {
+trait EventFacts: Sized {
     const TYPE: EventType;
     /// Returns EVENT_ID.
     fn id(&self) -> u64;
@@ -45,11 +45,11 @@ trait Event: Sized {
     fn flags(&self) -> u8;
     /// Decodes the blocks of one thread, oldest first. Returns each event with the index of its block. The
     /// last event may be in progress.
-    fn decode(blocks: &[Block]) -> Vec<(usize, Self)>;
+    fn decode(blocks: &[CopiedBlock]) -> Vec<(usize, Self)>;
 }
 
 /// Copy of a block of records.
-struct Block {
+struct CopiedBlock {
     thread_id: u64,
     /// Start of the block, in ticks.
     opened: u64,
@@ -57,7 +57,7 @@ struct Block {
 }
 
 /// An event with the facts of its thread and block.
-struct Seen<E> {
+struct PlacedEvent<E> {
     thread_id: u64,
     /// End in ticks, as well as it is known.
     moment: u64,
@@ -66,7 +66,7 @@ struct Seen<E> {
     event: E,
 }
 
-impl<E: Event> Seen<E> {
+impl<E: EventFacts> PlacedEvent<E> {
     fn has_ended(&self) -> bool {
         self.event.end() != 0
     }
@@ -100,15 +100,15 @@ impl<'a> Sources<'a> {
 }
 
 /// Filter for the events of a type and scope that TRUNCATE has left.
-struct Shown {
+struct EventFilter {
     of: EventType,
     scope: usize,
     hidden_before: u64,
     live: HashMap<u64, &'static Thread>,
 }
 
-impl Shown {
-    fn shows<E: Event>(&self, seen: &Seen<E>) -> bool {
+impl EventFilter {
+    fn shows<E: EventFacts>(&self, seen: &PlacedEvent<E>) -> bool {
         if self.hidden_before == 0 || seen.event.flags() & RECORD_TIMED != 0 {
             return seen.event.end() >= self.hidden_before;
         }
@@ -124,16 +124,16 @@ impl Shown {
 
     /// Returns whether an event in progress is shown. After TRUNCATE it is no longer current, as in the
     /// built-in.
-    fn shows_running<E: Event>(&self, seen: &Seen<E>) -> bool {
+    fn shows_running<E: EventFacts>(&self, seen: &PlacedEvent<E>) -> bool {
         let hidden = |thread: &Thread| thread.hidden[self.of as usize - 1][self.scope].load(Relaxed);
         self.live.get(&seen.thread_id).is_some_and(|thread| seen.event.id() >= hidden(thread))
     }
 }
 
 impl Engine {
-    fn shown(&self, of: EventType, asked: ReadRequest<Scope>) -> Shown {
+    fn shown(&self, of: EventType, asked: ReadRequest<Scope>) -> EventFilter {
         let scope = asked.what as usize;
-        Shown {
+        EventFilter {
             of,
             scope,
             hidden_before: self.hidden_before[of as usize - 1][scope].load(Relaxed),
@@ -143,7 +143,7 @@ impl Engine {
 
     /// Returns every block with records of one event type, of one thread or of all. A thread's blocks are
     /// adjacent, oldest first.
-    fn blocks(&self, of: EventType, thread: Option<u64>) -> Vec<Block> {
+    fn blocks(&self, of: EventType, thread: Option<u64>) -> Vec<CopiedBlock> {
         let used = RINGS[of as usize - 1].used;
         let mut blocks = Vec::new();
         for block in 1..self.arena.high() {
@@ -167,7 +167,7 @@ impl Engine {
             };
             // A block that was refilled during the copy is skipped: the copy may be a mixture.
             if let Some((words, thread_id, opened)) = meta.generation.read(copy).flatten() {
-                blocks.push(Block { thread_id, opened, words });
+                blocks.push(CopiedBlock { thread_id, opened, words });
             }
         }
         blocks.retain(|block| thread.is_none_or(|id| block.thread_id == id));
@@ -178,27 +178,27 @@ impl Engine {
 
     /// Returns every complete record of one event type, of one thread or of all. A thread's events are in the
     /// order in which they were written.
-    fn records<E: Event>(&self, thread: Option<u64>) -> Vec<Seen<E>> {
+    fn records<E: EventFacts>(&self, thread: Option<u64>) -> Vec<PlacedEvent<E>> {
         let blocks = self.blocks(E::TYPE, thread);
         let mut all = Vec::new();
         for blocks in blocks.chunk_by(|one, other| one.thread_id == other.thread_id) {
             let mut moment = 0;
             all.extend(E::decode(blocks).into_iter().map(|(block, event)| {
-                let Block { thread_id, opened, .. } = blocks[block];
+                let CopiedBlock { thread_id, opened, .. } = blocks[block];
                 // An untimed event ended no earlier than the timed one before it, and no earlier than its
                 // block began.
                 moment = moment.max(opened);
                 let timed = event.flags() & RECORD_TIMED != 0;
                 moment = if timed { moment.max(event.end()) } else { moment };
                 let ended = if timed { event.end() } else { moment };
-                Seen { thread_id, moment: ended, opened, event }
+                PlacedEvent { thread_id, moment: ended, opened, event }
             }));
         }
         all
     }
 
     /// Returns the ended events of a scope, the newest last within a thread.
-    fn ended<E: Event>(&self, asked: ReadRequest<Scope>) -> Vec<Seen<E>> {
+    fn ended<E: EventFacts>(&self, asked: ReadRequest<Scope>) -> Vec<PlacedEvent<E>> {
         let scope = asked.what;
         // What the long history still has of one thread depends on what the others have done since.
         let narrow = if scope == Scope::HistoryLong { None } else { asked.thread };
@@ -222,7 +222,7 @@ impl Engine {
     }
 
     /// Keeps the latest events of every thread, as many as its history has.
-    fn keep_history<E: Event>(&self, records: &mut Vec<Seen<E>>) {
+    fn keep_history<E: EventFacts>(&self, records: &mut Vec<PlacedEvent<E>>) {
         let size = self.history_size[E::TYPE as usize - 1].load(Relaxed) as usize;
         records.sort_by_key(|seen| (seen.thread_id, seen.ending()));
         let mut left: HashMap<u64, usize> = HashMap::new();
@@ -277,7 +277,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::memory::arena::{BlockId, Use};
+    use crate::memory::arena::{BlockId, BlockUse};
     use crate::{Config, Host};
 
     /// A host that knows nothing.
@@ -337,7 +337,7 @@ mod tests {
             engine.arena.meta(block).owner.store(thread.thread_id.load(Relaxed), Relaxed);
             block
         };
-        let level = take(Use::Statement);
+        let level = take(BlockUse::Statement);
         thread.statement_levels[0].store(level * WORDS as u32, Relaxed);
         (engine, thread, RINGS.map(|kind| take(kind.used)), level)
     }

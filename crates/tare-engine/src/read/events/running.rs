@@ -8,7 +8,7 @@ use crate::instance::{Prepared, PreparedDigest};
 use crate::memory::pool::{Object, Pool, resolve};
 use crate::memory::text;
 use crate::read::names::{KeptTokens, as_hash};
-use crate::record::statement::parsed::Parsed;
+use crate::record::statement::parsed::TokenLocation;
 use crate::snapshot::{Consumer, DigestText};
 use crate::{DigestHash, Engine};
 
@@ -28,29 +28,35 @@ impl Engine {
     /// whether it still runs. If not, the copy may be of another statement, and the result is `None`.
     pub(super) fn running_digest(
         &self,
-        parsed: Parsed,
+        parsed: TokenLocation,
         runs: impl FnOnce() -> bool,
     ) -> Option<Arc<DigestText>> {
         if !self.consumer(Consumer::StatementsDigest) {
             return None;
         }
         let tokens = match parsed {
-            Parsed::Host(address) => self.host_tokens(address)?,
-            Parsed::Prepared(object) => self.prepared_tokens(object)?,
+            TokenLocation::Host(address) => self.host_tokens(address)?,
+            TokenLocation::Prepared(object) => self.prepared_tokens(object)?,
         };
         if runs() { self.spell(&tokens).map(Arc::new) } else { None }
     }
 
     /// Returns the hash that DIGEST of a running statement shows, like [`Engine::running_digest`], without
     /// calling any of the host's own functions.
-    pub(super) fn running_hash(&self, parsed: Parsed, runs: impl FnOnce() -> bool) -> Option<DigestHash> {
+    pub(super) fn running_hash(
+        &self,
+        parsed: TokenLocation,
+        runs: impl FnOnce() -> bool,
+    ) -> Option<DigestHash> {
         if !self.consumer(Consumer::StatementsDigest) {
             return None;
         }
         let host = self.host.get()?;
         let (bytes, whole) = match parsed {
-            Parsed::Host(address) => (host.running_tokens(usize::try_from(address).ok()?)?.bytes, None),
-            Parsed::Prepared(object) => {
+            TokenLocation::Host(address) => {
+                (host.running_tokens(usize::try_from(address).ok()?)?.bytes, None)
+            }
+            TokenLocation::Prepared(object) => {
                 let KeptTokens { bytes, whole, .. } = self.prepared_tokens(object)?;
                 (bytes, whole)
             }

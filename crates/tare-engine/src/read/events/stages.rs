@@ -5,15 +5,15 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::stream::{Open, Streamed};
-use super::{Block, Event, Seen, Sources, nesting_of, timer};
+use super::{CopiedBlock, EventFacts, PlacedEvent, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::layout::ring::RECORD_TIMED;
-use crate::layout::stage::{Decoder, StageEvent, Step};
+use crate::layout::stage::{Decoder, StageEvent, StageStep};
 use crate::read::{FoundThread, Scale};
 use crate::snapshot::*;
 use crate::thread::choice::UNKNOWN_STAGE;
 
-impl Event for StageEvent {
+impl EventFacts for StageEvent {
     const TYPE: EventType = EventType::Stage;
     fn id(&self) -> u64 {
         self.id
@@ -27,11 +27,11 @@ impl Event for StageEvent {
     fn flags(&self) -> u8 {
         self.flags
     }
-    fn decode(blocks: &[Block]) -> Vec<(usize, Self)> {
+    fn decode(blocks: &[CopiedBlock]) -> Vec<(usize, Self)> {
         let (mut decoder, mut events) = (Decoder::default(), Vec::new());
         for (at, block) in blocks.iter().enumerate() {
             decoder.decode(&block.words, |step| {
-                if let Step::Ended(stage) = step {
+                if let StageStep::Ended(stage) = step {
                     events.push((at, stage));
                 }
             });
@@ -44,7 +44,7 @@ impl Event for StageEvent {
 impl Streamed for StageEvent {
     const TYPE: EventType = EventType::Stage;
     type Event<'w> = StageEvent;
-    type Open = Decoder;
+    type ThreadProgress = Decoder;
     fn ended(event: &StageEvent) -> Option<u64> {
         (event.flags & RECORD_TIMED != 0).then_some(event.end)
     }
@@ -58,12 +58,12 @@ impl Streamed for StageEvent {
         let Open { number, known, .. } = open;
         known.decode(words, |step| {
             let stage = match step {
-                Step::Began => {
+                StageStep::Began => {
                     *number = numbers.next();
                     return;
                 }
-                Step::Ended(stage) => Some(stage),
-                Step::Left => None,
+                StageStep::Ended(stage) => Some(stage),
+                StageStep::Left => None,
             };
             if let Some(number) = number.take()
                 && flow.is_continue()
@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// Returns the stage in progress of each live thread. An ended stage is not current, as in the built-in.
-    fn current_stages(&self, asked: ReadRequest<Scope>) -> Vec<Seen<StageEvent>> {
+    fn current_stages(&self, asked: ReadRequest<Scope>) -> Vec<PlacedEvent<StageEvent>> {
         let shown = self.shown(EventType::Stage, asked);
         let mut running = self.records::<StageEvent>(asked.thread);
         running.retain(|seen| !seen.has_ended() && shown.shows_running(seen));
@@ -149,7 +149,7 @@ impl Engine {
 
     pub(super) fn stage_row(
         &self,
-        seen: &Seen<StageEvent>,
+        seen: &PlacedEvent<StageEvent>,
         scale: Scale,
         current: &HashMap<u64, (u64, u64)>,
         sources: &Sources<'_>,

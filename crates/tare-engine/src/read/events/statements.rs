@@ -10,12 +10,12 @@ use std::sync::atomic::{
 
 use tare_sync::journal;
 
-use super::{Block, Event, Seen, Sources, nesting_of, timer};
+use super::{CopiedBlock, EventFacts, PlacedEvent, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::count::digest_table::DigestSlot;
 use crate::instance::Prepared;
 use crate::layout::statement::{DigestRef, OpenStatement};
-use crate::memory::arena::{Offset, Use, WORDS};
+use crate::memory::arena::{BlockUse, Offset, WORDS};
 use crate::memory::pool::{Object, Pool, resolve};
 use crate::memory::text::{self, CopiedText};
 use crate::read::Scale;
@@ -24,33 +24,38 @@ use crate::read::summary::counters;
 use crate::record::statement::decode::{
     OUTLINE_WORDS, StatementEvent, StatementTexts, decode, parsed, prepared_text, read_open, read_outline,
 };
-use crate::record::statement::parsed::Parsed;
+use crate::record::statement::parsed::TokenLocation;
 use crate::snapshot::*;
 use crate::thread::Thread;
 
 /// A statement and its texts.
-pub(super) struct Statement {
+pub(super) struct ReadStatement {
     event: StatementEvent,
     texts: StatementTexts<Vec<u8>>,
     /// Place of its tokens while it runs.
-    parsed: Option<Parsed>,
+    parsed: Option<TokenLocation>,
     /// The prepared statement that has its text.
     prepared_text: Option<Object>,
 }
 
-impl Statement {
-    fn new((event, texts): (StatementEvent, StatementTexts<CopiedText<'_>>)) -> Statement {
-        Statement { event, texts: texts.map(|text| text.bytes().to_vec()), parsed: None, prepared_text: None }
+impl ReadStatement {
+    fn new((event, texts): (StatementEvent, StatementTexts<CopiedText<'_>>)) -> ReadStatement {
+        ReadStatement {
+            event,
+            texts: texts.map(|text| text.bytes().to_vec()),
+            parsed: None,
+            prepared_text: None,
+        }
     }
 
     /// Decodes the statement in the words of a level.
-    fn open(words: &[u64; WORDS]) -> Option<Statement> {
+    fn open(words: &[u64; WORDS]) -> Option<ReadStatement> {
         let (parsed, prepared_text) = (parsed(words), prepared_text(words));
-        read_open(words).map(|read| Statement { parsed, prepared_text, ..Statement::new(read) })
+        read_open(words).map(|read| ReadStatement { parsed, prepared_text, ..ReadStatement::new(read) })
     }
 }
 
-impl Event for Statement {
+impl EventFacts for ReadStatement {
     const TYPE: EventType = EventType::Statement;
     fn id(&self) -> u64 {
         self.event.id
@@ -64,10 +69,10 @@ impl Event for Statement {
     fn flags(&self) -> u8 {
         self.event.flags
     }
-    fn decode(blocks: &[Block]) -> Vec<(usize, Self)> {
+    fn decode(blocks: &[CopiedBlock]) -> Vec<(usize, Self)> {
         let mut events = Vec::new();
         for (at, block) in blocks.iter().enumerate() {
-            decode(&block.words, |event, texts| events.push((at, Statement::new((event, texts)))));
+            decode(&block.words, |event, texts| events.push((at, ReadStatement::new((event, texts)))));
         }
         events
     }
@@ -89,10 +94,10 @@ impl Engine {
         let asked = asked.into();
         let (scale, sources) = (Scale::of(self), Sources::of(self, asked.parts));
         if asked.what != Scope::Current {
-            let ended = self.ended::<Statement>(asked);
+            let ended = self.ended::<ReadStatement>(asked);
             let digest = |digest| self.statement_digest(digest);
-            let row = |seen: &Seen<Statement>| {
-                let Statement { event, texts, .. } = &seen.event;
+            let row = |seen: &PlacedEvent<ReadStatement>| {
+                let ReadStatement { event, texts, .. } = &seen.event;
                 self.statement_row((seen.thread_id, event, texts), asked.parts, scale, &sources, digest)
             };
             return ended.iter().map(row).collect();
@@ -107,7 +112,7 @@ impl Engine {
                 let is_shown = if seen.has_ended() { shown.shows(&seen) } else { shown.shows_running(&seen) };
                 if seen.event.id() != 0 && is_shown {
                     self.add_prepared_text(&mut seen.event);
-                    let Statement { event, texts, parsed, .. } = &seen.event;
+                    let ReadStatement { event, texts, parsed, .. } = &seen.event;
                     let runs = || self.runs_still((thread_id, thread), level.load(Acquire), event);
                     let digest = |digest| match parsed {
                         Some(parsed) if event.end == 0 => self.running_digest(*parsed, runs),
@@ -122,7 +127,7 @@ impl Engine {
     }
 
     /// Gives a statement its text that has left it where it was prepared.
-    fn add_prepared_text(&self, Statement { event, texts, prepared_text, .. }: &mut Statement) {
+    fn add_prepared_text(&self, ReadStatement { event, texts, prepared_text, .. }: &mut ReadStatement) {
         if let Some(object) = *prepared_text
             && let Some((_held, prepared)) = resolve::<Prepared>(&self.arena, Pool::Prepared, object.name())
         {
@@ -133,9 +138,9 @@ impl Engine {
         }
     }
 
-    fn copy_level(&self, found: (u64, &Thread), level: Offset) -> Option<Seen<Statement>> {
-        let event = Statement::open(&self.copy_words::<WORDS>(found, level)?)?;
-        Some(Seen { thread_id: found.0, moment: 0, opened: 0, event })
+    fn copy_level(&self, found: (u64, &Thread), level: Offset) -> Option<PlacedEvent<ReadStatement>> {
+        let event = ReadStatement::open(&self.copy_words::<WORDS>(found, level)?)?;
+        Some(PlacedEvent { thread_id: found.0, moment: 0, opened: 0, event })
     }
 
     /// Copies the first words of a level of a thread. `None`: the level is not there any more, or was changed
@@ -153,7 +158,7 @@ impl Engine {
             if open.version.read(|_| journal::copy(words, &mut copied)).is_some() {
                 // If the thread has ended meanwhile, the block belongs to another thread or serves another
                 // purpose.
-                let own = self.arena.used(block) == Use::Statement as u8
+                let own = self.arena.used(block) == BlockUse::Statement as u8
                     && meta.owner.load(Relaxed) == thread_id
                     && self.still_lives(thread, thread_id);
                 return own.then_some(copied);
@@ -169,7 +174,7 @@ impl Engine {
         &self,
         thread: &Thread,
         level: Offset,
-    ) -> Option<(StatementEvent, Vec<u8>, Option<Parsed>)> {
+    ) -> Option<(StatementEvent, Vec<u8>, Option<TokenLocation>)> {
         // A block has much more than that, most of it in the cache of another processor.
         let thread_id = thread.thread_id.load(Relaxed);
         let words = self.copy_words::<OUTLINE_WORDS>((thread_id, thread), level)?;

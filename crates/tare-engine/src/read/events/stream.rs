@@ -19,7 +19,7 @@ use tare_sync::journal;
 
 use super::ended::{CopiedStatements, Numbered, Spelled, StreamedStatement};
 use super::transactions::RecordedTransaction;
-use super::{Seen, Sources};
+use super::{PlacedEvent, Sources};
 use crate::Engine;
 use crate::count::account::Party;
 use crate::layout::ring::RINGS;
@@ -70,7 +70,7 @@ pub struct StreamPart {
 
 /// Owner and end of an event.
 #[derive(Clone, Debug, Default)]
-pub struct Origin {
+pub struct EventOrigin {
     /// PROCESSLIST_ID; `None`: a background thread.
     pub processlist_id: Option<u64>,
     /// User of the account; `None`: a background thread, or the account has been forgotten.
@@ -82,11 +82,11 @@ pub struct Origin {
 }
 
 /// Callback that receives events one by one. A break ends the use of the cursor.
-pub type Each<'a, R> = &'a mut dyn FnMut(&R, &Origin) -> ControlFlow<()>;
+pub type Each<'a, R> = &'a mut dyn FnMut(&R, &EventOrigin) -> ControlFlow<()>;
 
 /// Callback that receives statements one by one, whose columns are made on request. A break ends the use of
 /// the cursor.
-pub type EachStatement<'a> = &'a mut dyn FnMut(&StreamedStatement<'_>, &Origin) -> ControlFlow<()>;
+pub type EachStatement<'a> = &'a mut dyn FnMut(&StreamedStatement<'_>, &EventOrigin) -> ControlFlow<()>;
 
 /// A type of events, as a stream reads it block by block.
 pub(super) trait Streamed {
@@ -94,13 +94,13 @@ pub(super) trait Streamed {
     /// An event in the buffer it was copied to.
     type Event<'w>;
     /// State from a thread's block that is needed to read its next one.
-    type Open: Default;
+    type ThreadProgress: Default;
     /// Returns the end in ticks, if the event was timed.
     fn ended(event: &Self::Event<'_>) -> Option<u64>;
     /// Calls `each` with the numbers of a block's events, in order, and the events; `None` means that the
     /// number has no event. An event that has not ended at the block's end stays in `open`.
     fn read<'w>(
-        open: &mut Open<Self::Open>,
+        open: &mut Open<Self::ThreadProgress>,
         first: u64,
         words: &'w [u64],
         each: impl FnMut(u64, Option<Self::Event<'w>>) -> ControlFlow<()>,
@@ -214,7 +214,7 @@ impl Engine {
     fn read_on<S: Streamed>(
         &self,
         cursor: &mut Cursor,
-        mut each: impl FnMut(Seen<S::Event<'_>>, &Origin) -> ControlFlow<()>,
+        mut each: impl FnMut(PlacedEvent<S::Event<'_>>, &EventOrigin) -> ControlFlow<()>,
     ) -> StreamPart {
         let scale = Scale::of(self);
         let mut accounts = Accounts::default();
@@ -234,7 +234,7 @@ impl Engine {
                 let Copied { thread_id, opened, .. } = block;
                 let moment = S::ended(&event).unwrap_or(opened);
                 origin.ended_us = scale.wall_us(moment);
-                each(Seen { thread_id, moment, opened, event }, &origin)
+                each(PlacedEvent { thread_id, moment, opened, event }, &origin)
             })
         })
     }
@@ -243,7 +243,7 @@ impl Engine {
     pub(super) fn read_blocks<S: Streamed>(
         &self,
         cursor: &mut Cursor,
-        take: impl FnMut(Fresh<'_, '_, S::Open>) -> ControlFlow<()>,
+        take: impl FnMut(Fresh<'_, '_, S::ThreadProgress>) -> ControlFlow<()>,
     ) -> StreamPart {
         if !cursor.begun {
             self.begin(cursor, S::TYPE);
@@ -340,10 +340,10 @@ impl Engine {
         cursor: &mut Cursor,
         [candidates, left]: Lists<'_>,
         live: &Numbered<u64, u64>,
-        mut take: impl FnMut(Fresh<'_, '_, S::Open>) -> ControlFlow<()>,
+        mut take: impl FnMut(Fresh<'_, '_, S::ThreadProgress>) -> ControlFlow<()>,
     ) -> Handed {
         let mut handed = Handed::default();
-        let mut opens: Numbered<u64, Open<S::Open>> = Numbered::default();
+        let mut opens: Numbered<u64, Open<S::ThreadProgress>> = Numbered::default();
         let mut words = vec![0; WORDS];
         for candidate in candidates {
             let Some(copied) = self.copy(candidate.block, S::TYPE, &mut words) else { continue };
@@ -408,11 +408,11 @@ impl Engine {
         copied.flatten().filter(|_| words.first().is_some_and(|first| *first != 0))
     }
 
-    pub(super) fn origin(&self, session: u64, accounts: &mut Accounts) -> Origin {
+    pub(super) fn origin(&self, session: u64, accounts: &mut Accounts) -> EventOrigin {
         let account = (session >> 32) as u32;
         let [user, host] = accounts.entry(account).or_insert_with(|| self.account_names(account)).clone();
         let processlist_id = Some(session & 0xFFFF_FFFF).filter(|id| *id != 0);
-        Origin { processlist_id, user, host, ended_us: 0 }
+        EventOrigin { processlist_id, user, host, ended_us: 0 }
     }
 
     /// Returns user and host of the account with a weak name.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tare_sync::journal;
 
 use super::stream::{Open, Streamed};
-use super::{Block, Event, Seen, Sources, nesting_of, timer};
+use super::{CopiedBlock, EventFacts, PlacedEvent, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::transaction::{OPEN_WORDS, TransactionEvent, XidParts, decode, read_open};
@@ -27,7 +27,7 @@ impl RecordedTransaction {
     }
 }
 
-impl Event for RecordedTransaction {
+impl EventFacts for RecordedTransaction {
     const TYPE: EventType = EventType::Transaction;
     fn id(&self) -> u64 {
         self.event.id
@@ -41,7 +41,7 @@ impl Event for RecordedTransaction {
     fn flags(&self) -> u8 {
         self.event.flags
     }
-    fn decode(blocks: &[Block]) -> Vec<(usize, Self)> {
+    fn decode(blocks: &[CopiedBlock]) -> Vec<(usize, Self)> {
         let mut events = Vec::new();
         for (at, block) in blocks.iter().enumerate() {
             decode(&block.words, |event, xid| events.push((at, RecordedTransaction::new((event, xid)))));
@@ -53,7 +53,7 @@ impl Event for RecordedTransaction {
 impl Streamed for RecordedTransaction {
     const TYPE: EventType = EventType::Transaction;
     type Event<'w> = RecordedTransaction;
-    type Open = ();
+    type ThreadProgress = ();
     fn ended(event: &RecordedTransaction) -> Option<u64> {
         (event.event.flags & RECORD_TIMED != 0).then_some(event.event.end)
     }
@@ -87,7 +87,7 @@ impl Engine {
         records.iter().map(|seen| self.transaction_row(seen, scale, &sources)).collect()
     }
 
-    fn current_transactions(&self, asked: ReadRequest<Scope>) -> Vec<Seen<RecordedTransaction>> {
+    fn current_transactions(&self, asked: ReadRequest<Scope>) -> Vec<PlacedEvent<RecordedTransaction>> {
         let shown = self.shown(EventType::Transaction, asked);
         let copy = |found| {
             let seen = self.copy_transaction(found)?;
@@ -103,14 +103,17 @@ impl Engine {
         self.copy_transaction((thread_id, thread)).map(|seen| seen.event.event)
     }
 
-    fn copy_transaction(&self, (thread_id, thread): (u64, &Thread)) -> Option<Seen<RecordedTransaction>> {
+    fn copy_transaction(
+        &self,
+        (thread_id, thread): (u64, &Thread),
+    ) -> Option<PlacedEvent<RecordedTransaction>> {
         let open = &thread.transaction;
         let words = self.arena.slice(self.arena.offset_of(open), OPEN_WORDS);
         let mut copied = [0; OPEN_WORDS];
         for _ in 0..64 {
             if open.version.read(|_| journal::copy(words, &mut copied)).is_some() {
                 let event = RecordedTransaction::new(read_open(&copied)?);
-                let seen = Seen { thread_id, moment: 0, opened: 0, event };
+                let seen = PlacedEvent { thread_id, moment: 0, opened: 0, event };
                 return self.still_lives(thread, thread_id).then_some(seen);
             }
             std::hint::spin_loop();
@@ -120,7 +123,7 @@ impl Engine {
 
     pub(super) fn transaction_row(
         &self,
-        seen: &Seen<RecordedTransaction>,
+        seen: &PlacedEvent<RecordedTransaction>,
         scale: Scale,
         sources: &Sources<'_>,
     ) -> TransactionRow {

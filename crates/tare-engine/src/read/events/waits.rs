@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 
 use super::stream::{Open, Streamed};
-use super::{Block, Event, Seen, Sources, nesting_of, timer};
+use super::{CopiedBlock, EventFacts, PlacedEvent, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::instance::{File, MetadataSlot, ShareSlot, SocketSlot, Synch};
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::wait::{OpenWait, WaitEvent, decode};
-use crate::memory::arena::View;
+use crate::memory::arena::ArenaView;
 use crate::memory::pool::{self, Pool, USED};
 use crate::memory::text;
 use crate::read::Scale;
@@ -21,7 +21,7 @@ use crate::snapshot::*;
 use crate::thread::Thread;
 use crate::thread::choice::Tallied;
 
-impl Event for WaitEvent {
+impl EventFacts for WaitEvent {
     const TYPE: EventType = EventType::Wait;
     fn id(&self) -> u64 {
         self.id
@@ -35,7 +35,7 @@ impl Event for WaitEvent {
     fn flags(&self) -> u8 {
         self.flags
     }
-    fn decode(blocks: &[Block]) -> Vec<(usize, Self)> {
+    fn decode(blocks: &[CopiedBlock]) -> Vec<(usize, Self)> {
         let mut events = Vec::new();
         for (at, block) in blocks.iter().enumerate() {
             decode(&block.words, |wait| events.push((at, wait)));
@@ -47,7 +47,7 @@ impl Event for WaitEvent {
 impl Streamed for WaitEvent {
     const TYPE: EventType = EventType::Wait;
     type Event<'w> = WaitEvent;
-    type Open = ();
+    type ThreadProgress = ();
     fn ended(event: &WaitEvent) -> Option<u64> {
         (event.flags & RECORD_TIMED != 0).then_some(event.end)
     }
@@ -107,9 +107,9 @@ impl Engine {
     }
 
     /// Returns the waits in progress of each live thread, or the last ended one if there are none.
-    fn current_waits(&self, asked: ReadRequest<Scope>) -> Vec<Seen<WaitEvent>> {
+    fn current_waits(&self, asked: ReadRequest<Scope>) -> Vec<PlacedEvent<WaitEvent>> {
         let shown = self.shown(EventType::Wait, asked);
-        let mut last: HashMap<u64, Seen<WaitEvent>> = HashMap::new();
+        let mut last: HashMap<u64, PlacedEvent<WaitEvent>> = HashMap::new();
         // Read waits in progress first: what ends meanwhile is written by then, or is read as it was.
         let noted = |thread: &Thread| thread.open.iter().filter_map(OpenWait::read).collect();
         // A slab that belongs to another thread by now shows that thread's waits.
@@ -129,7 +129,7 @@ impl Engine {
                 running.entry(seen.thread_id).and_modify(|waits| waits.push(seen.event));
                 continue;
             }
-            let newer = |known: &Seen<WaitEvent>| known.ending() < seen.ending();
+            let newer = |known: &PlacedEvent<WaitEvent>| known.ending() < seen.ending();
             if last.get(&seen.thread_id).is_none_or(newer) {
                 last.insert(seen.thread_id, seen);
             }
@@ -140,7 +140,7 @@ impl Engine {
                 rows.extend(last.remove(&thread_id).filter(|seen| shown.shows(seen)));
                 continue;
             }
-            let seen = |event| Seen { thread_id, moment: 0, opened: 0, event };
+            let seen = |event| PlacedEvent { thread_id, moment: 0, opened: 0, event };
             rows.extend(stack(running).into_iter().map(seen).filter(|seen| shown.shows_running(seen)));
         }
         rows.sort_by_key(|seen| (seen.thread_id, seen.event.id));
@@ -163,7 +163,12 @@ impl Engine {
         })
     }
 
-    pub(super) fn wait_row(&self, seen: &Seen<WaitEvent>, scale: Scale, sources: &Sources<'_>) -> WaitRow {
+    pub(super) fn wait_row(
+        &self,
+        seen: &PlacedEvent<WaitEvent>,
+        scale: Scale,
+        sources: &Sources<'_>,
+    ) -> WaitRow {
         let wait = &seen.event;
         let kind = self.registry.kind(wait.class);
         let amount = match kind {
@@ -236,7 +241,7 @@ impl Engine {
 
     /// Returns what `read` makes of the slot with this weak name; empty if the name is not valid before and
     /// after.
-    fn named<T: View>(&self, pool: Pool, name: u32, read: impl FnOnce(&T) -> ObjectName) -> ObjectName {
+    fn named<T: ArenaView>(&self, pool: Pool, name: u32, read: impl FnOnce(&T) -> ObjectName) -> ObjectName {
         let Some((_held, slot)) = pool::resolve::<T>(&self.arena, pool, name) else {
             return ObjectName::default();
         };

@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::histogram::Lowest;
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
-use crate::layout::cell::{Family, StatCell};
+use crate::layout::cell::{StatCell, SummaryFamily};
 use crate::layout::histograms::CellEvents;
 use crate::layout::journal::{ComingRecord, parent};
 use crate::layout::ring::{RECORD_TIMED, STAGES};
@@ -203,7 +203,8 @@ impl Engine {
         let recorded = wanted && has_room && self.write_unready_begin(thread, what, class, began, source);
         thread.begin_stage(began, recorded);
         if recorded == wanted
-            && let Some((cell, mark)) = self.make_ready(thread, &thread.usual_stages, class, Family::Stages)
+            && let Some((cell, mark)) =
+                self.make_ready(thread, &thread.usual_stages, class, SummaryFamily::Stages)
             && mark != UNTIMED
         {
             thread.stage_cell.store(cell, Relaxed);
@@ -377,7 +378,7 @@ impl Engine {
             return 0;
         }
         let bank = if mask & ATTRIBUTED != 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
-        let cell = self.cell::<StatCell>(thread, bank, class, Family::Stages);
+        let cell = self.cell::<StatCell>(thread, bank, class, SummaryFamily::Stages);
         let timed = switches & TIMED != 0;
         let now = if timed { ticks() } else { 0 };
         if let Some(cell) = cell {

@@ -10,7 +10,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::clock::ticks;
 use crate::count::session::Session;
-use crate::layout::cell::{Family, StatCell};
+use crate::layout::cell::{StatCell, SummaryFamily};
 use crate::memory::arena::Own;
 use crate::record::wait::Source;
 use crate::setup::filter::ATTRIBUTED;
@@ -166,7 +166,7 @@ impl Engine {
             return;
         }
         let bank = if thread.mask() & ATTRIBUTED != 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
-        if let Some(cell) = self.cell::<StatCell>(thread, bank, class, Family::Stages) {
+        if let Some(cell) = self.cell::<StatCell>(thread, bank, class, SummaryFamily::Stages) {
             let taken = now.saturating_sub(start);
             cell.stat.add_time(taken.wrapping_mul(self.weight_of(thread, Kind::Stage, class, start).time));
             thread.stage_start.store(now, Relaxed);

@@ -4,7 +4,7 @@ use std::array::from_fn;
 use std::borrow::Cow;
 use std::mem::offset_of;
 
-use super::parsed::Parsed;
+use super::parsed::TokenLocation;
 use crate::layout::counters::PlainCounters;
 use crate::layout::journal::kind;
 use crate::layout::statement::{
@@ -155,9 +155,9 @@ fn event_of(words: &[u64]) -> Option<(StatementEvent, u64)> {
 
 /// Returns where the tokens of a statement in progress are, from a reader's copy of its [`OpenStatement`].
 /// `None`: it is not parsed, or it already has a digest.
-pub(crate) fn parsed(words: &[u64]) -> Option<Parsed> {
+pub(crate) fn parsed(words: &[u64]) -> Option<TokenLocation> {
     let at = offset_of!(OpenStatement, values) / 8 + DIGEST;
-    Parsed::of(set_of(words.first_chunk()?), *words.get(at)?)
+    TokenLocation::of(set_of(words.first_chunk()?), *words.get(at)?)
 }
 
 /// Returns the prepared statement that has the text of a recorded execution; `None` if the record has a text

@@ -9,7 +9,7 @@ use crate::clock::{cycles, ticks};
 use crate::count::digest::DigestCell;
 use crate::count::digest_key::DigestTokens;
 use crate::count::sample::SampleCandidate;
-use crate::layout::cell::{CellHead, Counts, Family, StatementCell};
+use crate::layout::cell::{CellHead, Counts, StatementCell, SummaryFamily};
 use crate::layout::counters::StatementSums;
 use crate::layout::ring::STATEMENTS;
 use crate::layout::statement::OpenStatement;
@@ -151,7 +151,7 @@ impl Engine {
     ) -> bool {
         let Statement { open, thread } = statement;
         let (flags, base) = (open.flags(), self.arena.base());
-        let Some(place) = self.usual_cell(base, thread, open.class(), Family::Statements) else {
+        let Some(place) = self.usual_cell(base, thread, open.class(), SummaryFamily::Statements) else {
             cold_path();
             return false;
         };
@@ -199,7 +199,7 @@ impl Engine {
         }
         let ended = self.ended_statement(statement);
         let bank = if flags.has(StatementFlags::UNATTRIBUTED) { BANK_UNATTRIBUTED } else { BANK_OWN };
-        let cell: Option<&StatementCell> = self.cell(thread, bank, open.class(), Family::Statements);
+        let cell: Option<&StatementCell> = self.cell(thread, bank, open.class(), SummaryFamily::Statements);
         if let Some(cell) = cell {
             ended.count(&cell.stat, &cell.counters);
             self.bucket_statement(thread, &cell.head, open);

@@ -21,7 +21,7 @@ use crate::layout::owner::StatementOwner;
 use crate::layout::program::ProgramRef;
 use crate::layout::statement::{BegunStatement, OpenStatement};
 use crate::layout::statement_flags::StatementFlags;
-use crate::memory::arena::{Base, Offset, Own, Use, WORDS};
+use crate::memory::arena::{Base, BlockUse, Offset, Own, WORDS};
 use crate::memory::lost::Lost;
 use crate::record::wait::Source;
 use crate::setup::filter::{ATTRIBUTED, SESSION_MEMORY, UNATTRIBUTED, is_event};
@@ -415,7 +415,7 @@ impl Engine {
         if !self.losses.allow(Lost::NestedStatements, depth as u32) {
             return None;
         }
-        let made = self.arena.take(Use::Statement, 0)? * WORDS as u32;
+        let made = self.arena.take(BlockUse::Statement, 0)? * WORDS as u32;
         self.own_level(thread, made);
         level.store(made, Release);
         Some(self.arena.at(made))

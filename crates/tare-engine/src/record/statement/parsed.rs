@@ -17,19 +17,19 @@ const _: () = assert!(EXECUTION < 1 << CHARSET);
 
 /// The location of the tokens of a statement in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
+pub(crate) enum TokenLocation {
     /// At this address in the host's memory.
     Host(u64),
     /// Beside this prepared statement, which the statement executes.
     Prepared(Object),
 }
 
-impl Parsed {
+impl TokenLocation {
     /// Returns what a copy of a running statement's words says, given those of the set and of the digest.
-    pub(super) fn of(set: u64, value: u64) -> Option<Parsed> {
+    pub(super) fn of(set: u64, value: u64) -> Option<TokenLocation> {
         match set & (HOST | EXECUTION | 1 << DIGEST) {
-            HOST => Some(Parsed::Host(value)),
-            EXECUTION => Some(Parsed::Prepared(Object(value))),
+            HOST => Some(TokenLocation::Host(value)),
+            EXECUTION => Some(TokenLocation::Prepared(Object(value))),
             _ => None,
         }
     }
@@ -76,8 +76,8 @@ impl OpenStatement {
     /// Returns the prepared statement it executes, until it is counted.
     #[inline(always)]
     pub(crate) fn executed(&self) -> Option<Object> {
-        match Parsed::of(self.set.own(), self.values[DIGEST].own()) {
-            Some(Parsed::Prepared(object)) => Some(object),
+        match TokenLocation::of(self.set.own(), self.values[DIGEST].own()) {
+            Some(TokenLocation::Prepared(object)) => Some(object),
             _ => None,
         }
     }
@@ -90,11 +90,11 @@ mod tests {
     #[test]
     fn a_word_says_where_the_tokens_are_until_there_is_a_digest() {
         let address = 0x7F00_1234_5678;
-        assert_eq!(Parsed::of(0, address), None);
-        assert_eq!(Parsed::of(HOST | 5, address), Some(Parsed::Host(address)));
-        assert_eq!(Parsed::of(EXECUTION, 7 << 32), Some(Parsed::Prepared(Object(7 << 32))));
+        assert_eq!(TokenLocation::of(0, address), None);
+        assert_eq!(TokenLocation::of(HOST | 5, address), Some(TokenLocation::Host(address)));
+        assert_eq!(TokenLocation::of(EXECUTION, 7 << 32), Some(TokenLocation::Prepared(Object(7 << 32))));
         for bit in [HOST, EXECUTION] {
-            assert_eq!(Parsed::of(bit | 1 << DIGEST, address), None, "it has one");
+            assert_eq!(TokenLocation::of(bit | 1 << DIGEST, address), None, "it has one");
         }
     }
 }

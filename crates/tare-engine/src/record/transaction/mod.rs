@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::layout::cell::{Counts, Family, TransactionCell};
+use crate::layout::cell::{Counts, SummaryFamily, TransactionCell};
 use crate::layout::deferred::KNOWS_LONGEST;
 use crate::layout::ring::TRANSACTIONS;
 use crate::layout::transaction::{OpenTransaction, Savepoint, TransactionStart, Xid};
@@ -210,7 +210,7 @@ impl Engine {
         }
         let Transaction { thread, start, .. } = *transaction;
         let start = transaction.open().map_or(start, OpenTransaction::started);
-        let cell = self.cell(thread, transaction.bank(), fixed::TRANSACTION, Family::Transactions);
+        let cell = self.cell(thread, transaction.bank(), fixed::TRANSACTION, SummaryFamily::Transactions);
         let timed = transaction.is_timed();
         let end = if timed { ticks() } else { 0 };
         if let Some::<&TransactionCell>(cell) = cell {
@@ -247,7 +247,8 @@ impl Engine {
             cold_path();
             return false;
         }
-        let Some(place) = self.usual_cell(base, thread, fixed::TRANSACTION, Family::Transactions) else {
+        let Some(place) = self.usual_cell(base, thread, fixed::TRANSACTION, SummaryFamily::Transactions)
+        else {
             return false;
         };
         let mask = thread.mask();
@@ -268,7 +269,8 @@ impl Engine {
     #[inline(always)]
     pub fn end_unrecorded_transaction_fast(&self, transaction: &Transaction) -> bool {
         let (thread, base) = (transaction.thread, self.arena.base());
-        let Some(place) = self.usual_cell(base, thread, fixed::TRANSACTION, Family::Transactions) else {
+        let Some(place) = self.usual_cell(base, thread, fixed::TRANSACTION, SummaryFamily::Transactions)
+        else {
             return false;
         };
         let (mask, timed) = (thread.mask(), transaction.is_timed());

@@ -8,7 +8,7 @@ use crate::Engine;
 use crate::clock::cycles;
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
 use crate::layout::cell::StatCell;
-use crate::layout::wait::{Free, write_free};
+use crate::layout::wait::{UncontendedLock, write_free};
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::Object;
 use crate::snapshot::ClassId;
@@ -134,7 +134,7 @@ fn write_free_lock(
 ) -> bool {
     let free = || {
         let (id, usual) = (thread.event_id.own(), thread.usual_waits.own());
-        Free { id, usual, operation, source: source.0, object: of.0 }
+        UncontendedLock { id, usual, operation, source: source.0, object: of.0 }
     };
     let written = write_free(&thread.waits, base, parent, began, free);
     if written {

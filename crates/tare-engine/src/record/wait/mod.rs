@@ -14,7 +14,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::histogram::Lowest;
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
-use crate::layout::cell::{Family, StatCell};
+use crate::layout::cell::{StatCell, SummaryFamily};
 use crate::layout::histograms::CellEvents;
 use crate::layout::journal::{ComingRecord, parent, parent_of};
 use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS};
@@ -224,7 +224,7 @@ impl Engine {
         if !self.is_settled(thread) {
             self.settle(thread);
         }
-        if self.make_ready(thread, &thread.usual_waits, class, Family::Waits).is_some() {
+        if self.make_ready(thread, &thread.usual_waits, class, SummaryFamily::Waits).is_some() {
             // Perhaps only the journal was not ready for a leaf.
             self.prepare_waits(thread, (thread.event_id.own(), cycles()));
         }
@@ -362,13 +362,13 @@ impl Engine {
         if !self.is_settled(thread) {
             self.settle(thread);
         }
-        self.make_ready(thread, &thread.usual_waits, wait.class(), Family::Waits);
+        self.make_ready(thread, &thread.usual_waits, wait.class(), SummaryFamily::Waits);
         let mask = thread.mask();
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return;
         }
         let bank = if mask & UNATTRIBUTED == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
-        if let Some(cell) = self.cell::<StatCell>(thread, bank, wait.class(), Family::Waits) {
+        if let Some(cell) = self.cell::<StatCell>(thread, bank, wait.class(), SummaryFamily::Waits) {
             cell.stat.add_untimed(n);
         }
     }
@@ -386,7 +386,9 @@ impl Engine {
         }
         let end = if wait.timed() { ticks() } else { 0 };
         let taken = end.saturating_sub(wait.start);
-        if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), wait.class(), Family::Waits) {
+        if let Some(cell) =
+            self.cell::<StatCell>(wait.thread, wait.bank(), wait.class(), SummaryFamily::Waits)
+        {
             let of = CellEvents::new(self.registry.kind(wait.class()).lowest(), wait.class());
             cell.add_unusual(self, thread, of, n, wait.timed().then_some(taken));
         }

@@ -3,7 +3,7 @@ use super::*;
 
 fn set(line: &str) -> Result<Options, OptionError> {
     let mut options = Options::defaults();
-    let entry = Entry::parse("tare", line, Origin::CommandLine).expect("an option");
+    let entry = GivenOption::parse("tare", line, OptionOrigin::CommandLine).expect("an option");
     apply(&mut options, &entry).map(|()| options)
 }
 
@@ -23,15 +23,15 @@ fn every_option_is_named_once_documented_and_has_a_default_it_accepts() {
 #[test]
 fn every_option_goes_to_a_field_of_its_own() {
     let values = |def: &OptionDef| match def.kind {
-        Kind::Switch(_) => if def.default == "ON" { "OFF" } else { "ON" }.to_owned(),
-        Kind::Size(min, ..) => min.to_string(),
-        Kind::Count(min, ..) | Kind::Seconds(min, ..) => min.to_string(),
-        Kind::Duration(min, ..) | Kind::Interval(min, ..) => value::show_duration(min),
-        Kind::Sample(_) => "1/64".to_owned(),
-        Kind::Shape(_) => "EXTENDED".to_owned(),
-        Kind::Budget(_) => "1%".to_owned(),
-        Kind::Socket(_) | Kind::File(_) => "/run/tare.sock".to_owned(),
-        Kind::Instrument(_) | Kind::Consumer(_) | Kind::Level(_) => "%=OFF".to_owned(),
+        OptionType::Switch(_) => if def.default == "ON" { "OFF" } else { "ON" }.to_owned(),
+        OptionType::Size(min, ..) => min.to_string(),
+        OptionType::Count(min, ..) | OptionType::Seconds(min, ..) => min.to_string(),
+        OptionType::Duration(min, ..) | OptionType::Interval(min, ..) => value::show_duration(min),
+        OptionType::Sample(_) => "1/64".to_owned(),
+        OptionType::Shape(_) => "EXTENDED".to_owned(),
+        OptionType::Budget(_) => "1%".to_owned(),
+        OptionType::Socket(_) | OptionType::File(_) => "/run/tare.sock".to_owned(),
+        OptionType::Instrument(_) | OptionType::Consumer(_) | OptionType::Level(_) => "%=OFF".to_owned(),
     };
     let mut seen: Vec<Options> = vec![Options::defaults()];
     for def in OPTIONS {
@@ -45,8 +45,10 @@ fn every_option_goes_to_a_field_of_its_own() {
 fn bounds_are_inside() {
     for def in OPTIONS {
         let (min, max) = match def.kind {
-            Kind::Size(min, max, _) => (min, max),
-            Kind::Count(min, max, _) | Kind::Seconds(min, max, _) => (u64::from(min), u64::from(max)),
+            OptionType::Size(min, max, _) => (min, max),
+            OptionType::Count(min, max, _) | OptionType::Seconds(min, max, _) => {
+                (u64::from(min), u64::from(max))
+            }
             _ => continue,
         };
         for inside in [min, max] {
@@ -81,7 +83,7 @@ fn spellings_the_server_knows_are_known_here() {
 fn the_last_matching_rule_decides() {
     let mut options = Options::defaults();
     for line in ["instrument=wait/%=OFF", "instrument=wait/synch/%=COUNTED", "instrument='wait/io/% = on'"] {
-        let entry = Entry::parse("tare", line, Origin::CommandLine).unwrap();
+        let entry = GivenOption::parse("tare", line, OptionOrigin::CommandLine).unwrap();
         apply(&mut options, &entry).unwrap();
     }
     for (name, setting) in [

@@ -16,7 +16,7 @@ const HEAD: usize = 14;
 
 /// The form of a statement, as far as its end depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Form {
+enum StatementForm {
     /// It has not started.
     #[default]
     Empty,
@@ -49,7 +49,7 @@ enum Before {
 /// The parser's state between the tokens of a text.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outline {
-    form: Form,
+    form: StatementForm,
     before: Before,
     depth: usize,
     brackets: usize,
@@ -62,7 +62,7 @@ struct Outline {
 
 impl Outline {
     fn is_nested(&self) -> bool {
-        self.form == Form::Program && (self.depth > 0 || self.declares)
+        self.form == StatementForm::Program && (self.depth > 0 || self.declares)
     }
 
     /// Processes a token; returns whether it ends the statement.
@@ -82,7 +82,7 @@ impl Outline {
             _ => {}
         }
         self.classify(token);
-        if self.form == Form::Program {
+        if self.form == StatementForm::Program {
             self.nest(token);
         }
         false
@@ -91,37 +91,41 @@ impl Outline {
     /// Determines the statement's form.
     fn classify(&mut self, token: Token<'_>) {
         self.form = match self.form {
-            Form::Empty if token.is("BEGIN") => Form::Begins,
-            Form::Empty if token.is_any(&["CREATE", "ALTER"]) => Form::Defines(0),
-            Form::Empty if token.is("DECLARE") => {
+            StatementForm::Empty if token.is("BEGIN") => StatementForm::Begins,
+            StatementForm::Empty if token.is_any(&["CREATE", "ALTER"]) => StatementForm::Defines(0),
+            StatementForm::Empty if token.is("DECLARE") => {
                 self.declares = true;
-                Form::Program
+                StatementForm::Program
             }
-            Form::Empty if token.is_any(&BLOCKS) => Form::Program,
-            Form::Empty if matches!(token, Token::Word(_) | Token::Quoted(_)) => Form::Named,
-            Form::Empty => Form::Plain,
-            Form::Begins if token.is("WORK") => Form::Plain,
-            Form::Begins => {
+            StatementForm::Empty if token.is_any(&BLOCKS) => StatementForm::Program,
+            StatementForm::Empty if matches!(token, Token::Word(_) | Token::Quoted(_)) => {
+                StatementForm::Named
+            }
+            StatementForm::Empty => StatementForm::Plain,
+            StatementForm::Begins if token.is("WORK") => StatementForm::Plain,
+            StatementForm::Begins => {
                 self.depth = 1;
-                Form::Program
+                StatementForm::Program
             }
-            Form::Named if token == Token::Other(b':') => {
+            StatementForm::Named if token == Token::Other(b':') => {
                 self.before = Before::Start;
-                Form::Program
+                StatementForm::Program
             }
-            Form::Named => Form::Plain,
-            Form::Defines(_) if token.is_any(&["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"]) => {
+            StatementForm::Named => StatementForm::Plain,
+            StatementForm::Defines(_)
+                if token.is_any(&["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"]) =>
+            {
                 self.is_package = token.is("PACKAGE");
                 self.before = Before::Other;
-                Form::Program
+                StatementForm::Program
             }
-            Form::Defines(count)
+            StatementForm::Defines(count)
                 if count >= HEAD
                     || token.is_any(&["TABLE", "VIEW", "INDEX", "USER", "ROLE", "DATABASE", "SCHEMA"]) =>
             {
-                Form::Plain
+                StatementForm::Plain
             }
-            Form::Defines(count) => Form::Defines(count + 1),
+            StatementForm::Defines(count) => StatementForm::Defines(count + 1),
             form => form,
         };
     }
@@ -159,7 +163,7 @@ fn ends_a_head(token: Token<'_>) -> bool {
 
 /// A parser of a text that grows by whole lines, which tells whether it ends with a statement.
 #[derive(Clone, Debug, Default)]
-pub struct Reader {
+pub struct BoundaryParser {
     lexer: Lexer,
     outline: Outline,
     /// Whether a statement has started that has not ended.
@@ -167,11 +171,11 @@ pub struct Reader {
     ended: usize,
 }
 
-impl Reader {
+impl BoundaryParser {
     /// Creates a reader at the start of a text.
     #[must_use]
-    pub fn new(dialect: Dialect) -> Reader {
-        Reader { lexer: Lexer::new(dialect), ..Reader::default() }
+    pub fn new(dialect: Dialect) -> BoundaryParser {
+        BoundaryParser { lexer: Lexer::new(dialect), ..BoundaryParser::default() }
     }
 
     /// Reads on; `each` gets the end of every non-empty statement, before its `;`.
@@ -215,7 +219,7 @@ impl Reader {
 #[must_use]
 pub fn split(text: &[u8], dialect: Dialect) -> Vec<&[u8]> {
     let (mut statements, mut from) = (vec![], 0);
-    let mut reader = Reader::new(dialect);
+    let mut reader = BoundaryParser::new(dialect);
     reader.read(text, |end| {
         statements.push(text[from..end].trim_ascii());
         from = end + 1;
@@ -315,7 +319,7 @@ mod tests {
     #[test]
     fn a_text_that_grows_says_whether_it_is_whole() {
         let text = b"begin not atomic\nselect ';\n';\n# User@Host: x\nend;\n";
-        let mut reader = Reader::new(Dialect::default());
+        let mut reader = BoundaryParser::new(Dialect::default());
         let mut said = vec![];
         for end in (1..=text.len()).filter(|end| text[end - 1] == b'\n') {
             reader.read(&text[..end], |_| {});

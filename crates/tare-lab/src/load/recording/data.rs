@@ -8,15 +8,15 @@ use mysql::prelude::Queryable;
 use tare_server::program::{find_program, option, run};
 use tare_server::sql::identifier;
 
-use super::Recording;
+use super::StatementRecording;
 use crate::Result;
 use crate::error::Tried;
-use crate::server::target::Target;
+use crate::server::target::ServerTarget;
 
 /// Loads a dump (of `mariadb-dump` or `mysqldump`) with the stock client, on a server that the lab started,
 /// as it may drop existing data. Creates the recording's schemas; if there is only one, it is the default of
 /// a dump that names none.
-pub(crate) fn load(recording: &Recording, dump: &Path, target: &Target) -> Result<()> {
+pub(crate) fn load(recording: &StatementRecording, dump: &Path, target: &ServerTarget) -> Result<()> {
     let client = ["mariadb", "mysql"].iter().find_map(|name| find_program(name, &[]));
     let client = client.ok_or_else(|| tare_server::Error::Missing {
         program: "mariadb".into(),

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
-use super::{Recording, Statement, hex};
+use super::kind::StatementEffect;
+use super::{SessionStatement, StatementRecording, hex};
 use crate::error::Tried;
 use crate::{Error, Result};
 
@@ -22,7 +22,7 @@ const LONGEST: f64 = 1e9;
 /// The first line. Except for source, start and what was left out, it repeats what the statements say, for
 /// people who look into the file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Header {
+struct RecordingHeader {
     tare_recording: u32,
     source: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,18 +30,18 @@ struct Header {
     seconds: f64,
     sessions: usize,
     statements: usize,
-    kinds: BTreeMap<Kind, u64>,
+    kinds: BTreeMap<StatementEffect, u64>,
     #[serde(default)]
     left_out: BTreeMap<String, u64>,
 }
 
 /// Writes a recording. An existing file is replaced once the new one is complete.
-pub fn write(recording: &Recording, path: &Path) -> Result<()> {
+pub fn write(recording: &StatementRecording, path: &Path) -> Result<()> {
     let what = || format!("writing {}", path.display());
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let file = tempfile::NamedTempFile::new_in(folder).tried(what)?;
     let mut out = BufWriter::new(&file);
-    let header = Header {
+    let header = RecordingHeader {
         tare_recording: FORMAT,
         source: recording.source.clone(),
         begun: recording.begun,
@@ -52,7 +52,11 @@ pub fn write(recording: &Recording, path: &Path) -> Result<()> {
         left_out: recording.left_out.clone(),
     };
     line(&mut out, &header).tried(what)?;
-    recording.statements.iter().try_for_each(|statement| line(&mut out, &Line::of(statement))).tried(what)?;
+    recording
+        .statements
+        .iter()
+        .try_for_each(|statement| line(&mut out, &StatementLine::of(statement)))
+        .tried(what)?;
     out.flush().tried(what)?;
     drop(out);
     // It may hold secrets, so it stays readable for its owner only.
@@ -62,7 +66,7 @@ pub fn write(recording: &Recording, path: &Path) -> Result<()> {
 /// The line of a statement. JSON is UTF-8: of other texts, `text` is an approximation and `text_hex` has the
 /// bytes.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Line {
+struct StatementLine {
     session: u32,
     at: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,11 +87,11 @@ fn is_false(it: &bool) -> bool {
     !*it
 }
 
-impl Line {
-    fn of(it: &Statement) -> Line {
+impl StatementLine {
+    fn of(it: &SessionStatement) -> StatementLine {
         let text = it.shown();
         let is_utf8 = matches!(text, std::borrow::Cow::Borrowed(_));
-        Line {
+        StatementLine {
             session: it.session,
             at: it.at,
             took: it.took,
@@ -99,13 +103,13 @@ impl Line {
         }
     }
 
-    fn statement(self) -> std::result::Result<Statement, String> {
+    fn statement(self) -> std::result::Result<SessionStatement, String> {
         let text = match self.text_hex {
             Some(digits) => hex::read(&digits).ok_or("`text_hex` must be pairs of hexadecimal digits")?,
             None => self.text.into_bytes(),
         };
-        let Line { session, at, took, schema, charset, joined, .. } = self;
-        Ok(Statement { session, at, took, schema, charset, is_joined: joined, text })
+        let StatementLine { session, at, took, schema, charset, joined, .. } = self;
+        Ok(SessionStatement { session, at, took, schema, charset, is_joined: joined, text })
     }
 }
 
@@ -115,22 +119,22 @@ fn line(out: &mut impl Write, it: &impl Serialize) -> std::io::Result<()> {
 }
 
 /// Reads a recording.
-pub fn read(path: &Path) -> Result<Recording> {
+pub fn read(path: &Path) -> Result<StatementRecording> {
     let what = || format!("reading the recording {}", path.display());
     let wrong = |line: usize, why: String| Error::Recording { path: path.into(), line, why };
     let mut lines = BufReader::new(File::open(path).tried(what)?).lines();
     let first = lines.next().transpose().tried(what)?.unwrap_or_default();
-    let header: Header = serde_json::from_str(&first)
+    let header: RecordingHeader = serde_json::from_str(&first)
         .map_err(|e| wrong(1, format!("this is no recording: `tare lab record` makes one ({e})")))?;
     if header.tare_recording != FORMAT {
         let why =
             format!("its format is {}, and only {FORMAT} is known: record it again", header.tare_recording);
         return Err(wrong(1, why));
     }
-    let mut statements: Vec<Statement> = Vec::with_capacity(header.statements.min(1 << 20));
+    let mut statements: Vec<SessionStatement> = Vec::with_capacity(header.statements.min(1 << 20));
     for (number, text) in (2..).zip(lines) {
         let text = text.tried(what)?;
-        let line: Line =
+        let line: StatementLine =
             serde_json::from_str(&text).map_err(|e| wrong(number, format!("this is no statement: {e}")))?;
         let statement = line.statement().map_err(|why| wrong(number, why))?;
         let latest = statements.last().map_or(0.0, |last| last.at);
@@ -146,24 +150,33 @@ pub fn read(path: &Path) -> Result<Recording> {
             format!("{} statements were announced and {} are there", header.statements, statements.len());
         return Err(wrong(1, why));
     }
-    Ok(Recording { source: header.source, begun: header.begun, statements, left_out: header.left_out })
+    Ok(StatementRecording {
+        source: header.source,
+        begun: header.begun,
+        statements,
+        left_out: header.left_out,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn recording() -> Recording {
-        let of =
-            |session, at, text: &[u8]| Statement { session, at, text: text.into(), ..Statement::default() };
-        let first = Statement {
+    fn recording() -> StatementRecording {
+        let of = |session, at, text: &[u8]| SessionStatement {
+            session,
+            at,
+            text: text.into(),
+            ..SessionStatement::default()
+        };
+        let first = SessionStatement {
             took: Some(0.25),
             schema: Some("shop".into()),
             ..of(1, 0.0, "select 'ü\n'".as_bytes())
         };
         let charset = Some("latin1".to_owned());
-        let raw = Statement { charset, is_joined: true, ..of(2, 0.25, b"select '\xff\n\0'") };
-        Recording {
+        let raw = SessionStatement { charset, is_joined: true, ..of(2, 0.25, b"select '\xff\n\0'") };
+        StatementRecording {
             source: "a test".into(),
             begun: Some(1_795_427_669.5),
             statements: vec![first, of(2, 0.125, b"delete from t"), raw],

@@ -3,7 +3,7 @@
 use mysql::prelude::Queryable;
 
 use super::take::{Sighting, Take};
-use crate::server::target::Target;
+use crate::server::target::ServerTarget;
 use crate::{Error, Result};
 
 /// Statements without those of stored programs, which belong to their CALL, and without this connection's.
@@ -16,7 +16,7 @@ const STATEMENTS: &str = "
 /// Picoseconds in a second.
 const PICOSECONDS: f64 = 1e12;
 
-type Row = (u64, Option<u64>, Option<u64>, Option<String>, String, Option<Vec<u8>>);
+type EndedStatementRow = (u64, Option<u64>, Option<u64>, Option<String>, String, Option<Vec<u8>>);
 
 /// Counts 1 if a server with tare may have left statements unrecorded: it has chosen some since it started,
 /// and instruments of statements are at that level.
@@ -27,15 +27,15 @@ const SAMPLED: &str = "
 
 /// Returns whether a server may remember only some of its latest statements, because it samples them. Of a
 /// server without tare the answer is no.
-pub fn is_sampled(target: &Target) -> Result<bool> {
+pub fn is_sampled(target: &ServerTarget) -> Result<bool> {
     let answer: std::result::Result<Option<u64>, _> = target.connect()?.query_first(SAMPLED);
     Ok(answer.is_ok_and(|count| count.is_some_and(|count| count > 0)))
 }
 
 /// Reads the statements that a server remembers.
-pub fn read(target: &Target) -> Result<Take> {
+pub fn read(target: &ServerTarget) -> Result<Take> {
     let mut connection = target.connect()?;
-    let rows: Vec<Row> = connection.query(STATEMENTS).map_err(|e| target.refused(e))?;
+    let rows: Vec<EndedStatementRow> = connection.query(STATEMENTS).map_err(|e| target.refused(e))?;
     if rows.is_empty() {
         return Err(Error::NothingRemembered { server: target.name() });
     }

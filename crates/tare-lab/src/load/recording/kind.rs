@@ -10,7 +10,7 @@ use super::token::{Dialect, Token, is_open, tokens};
 /// The effect of a statement, from harmless to severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum StatementEffect {
     /// It reads, or affects only its session: SELECT, SHOW, SET of a session's variable, BEGIN, COMMIT.
     Reads,
     /// It changes rows, or may: INSERT, UPDATE, DELETE, CALL, EXECUTE.
@@ -24,13 +24,18 @@ pub enum Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 5] =
-    [Kind::Reads, Kind::Writes, Kind::Definitions, Kind::Administration, Kind::Never];
+pub const KINDS: [StatementEffect; 5] = [
+    StatementEffect::Reads,
+    StatementEffect::Writes,
+    StatementEffect::Definitions,
+    StatementEffect::Administration,
+    StatementEffect::Never,
+];
 
-impl Kind {
+impl StatementEffect {
     /// Returns the kind of a text; of several statements, the worst. The text is parsed in every `sql_mode`
     /// in which its quotes close, and the worst result counts.
-    pub fn of(text: &[u8]) -> Kind {
+    pub fn of(text: &[u8]) -> StatementEffect {
         let usual = Dialect::default();
         let others = [
             Dialect { no_backslash_escapes: true, ..usual },
@@ -39,30 +44,32 @@ impl Kind {
         ];
         let has_backslash = text.contains(&b'\\');
         let others = others.into_iter().filter(|dialect| has_backslash && !is_open(text, *dialect));
-        others.map(|dialect| Kind::read(text, dialect)).fold(Kind::read(text, usual), Kind::max)
+        others
+            .map(|dialect| StatementEffect::read(text, dialect))
+            .fold(StatementEffect::read(text, usual), StatementEffect::max)
     }
 
-    fn read(text: &[u8], dialect: Dialect) -> Kind {
+    fn read(text: &[u8], dialect: Dialect) -> StatementEffect {
         let all: Vec<Token<'_>> = tokens(text, dialect).collect();
         if is_program(&all) {
-            return Kind::Definitions;
+            return StatementEffect::Definitions;
         }
-        all.split(|t| *t == Token::End).map(of_statement).max().unwrap_or(Kind::Reads)
+        all.split(|t| *t == Token::End).map(of_statement).max().unwrap_or(StatementEffect::Reads)
     }
 
     /// Returns the name of the kind, such as `reads`.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Reads => "reads",
-            Kind::Writes => "writes",
-            Kind::Definitions => "definitions",
-            Kind::Administration => "administration",
-            Kind::Never => "never",
+            StatementEffect::Reads => "reads",
+            StatementEffect::Writes => "writes",
+            StatementEffect::Definitions => "definitions",
+            StatementEffect::Administration => "administration",
+            StatementEffect::Never => "never",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for StatementEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -75,11 +82,11 @@ pub struct Sent([bool; KINDS.len()]);
 impl Sent {
     /// Returns the set with reads only.
     pub fn reads() -> Sent {
-        Sent(KINDS.map(|kind| kind == Kind::Reads))
+        Sent(KINDS.map(|kind| kind == StatementEffect::Reads))
     }
 
     /// Returns whether statements of this kind are sent.
-    pub fn has(self, kind: Kind) -> bool {
+    pub fn has(self, kind: StatementEffect) -> bool {
         self.0[kind as usize]
     }
 }
@@ -91,7 +98,8 @@ impl FromStr for Sent {
     fn from_str(text: &str) -> Result<Sent, String> {
         let mut sent = Sent([false; KINDS.len()]);
         for name in text.split(',').map(str::trim) {
-            let known = KINDS.iter().filter(|kind| **kind != Kind::Never).find(|kind| kind.name() == name);
+            let known =
+                KINDS.iter().filter(|kind| **kind != StatementEffect::Never).find(|kind| kind.name() == name);
             let kind = known.ok_or_else(|| {
                 format!("`{name}`: some of reads, writes, definitions, administration are allowed, with commas between them")
             })?;
@@ -119,43 +127,47 @@ fn is_program(all: &[Token<'_>]) -> bool {
             .any(|t| is_one_of(t, &["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"]))
 }
 
-fn of_statement(all: &[Token<'_>]) -> Kind {
+fn of_statement(all: &[Token<'_>]) -> StatementEffect {
     let brackets = all.iter().take_while(|t| **t == Token::Other(b'(')).count();
-    let Some((first, rest)) = all[brackets..].split_first() else { return Kind::Reads };
-    let Token::Word(first) = first else { return Kind::Administration };
+    let Some((first, rest)) = all[brackets..].split_first() else { return StatementEffect::Reads };
+    let Token::Word(first) = first else { return StatementEffect::Administration };
     let next = rest.first().copied().unwrap_or(Token::End);
     match String::from_utf8_lossy(first).to_ascii_uppercase().as_str() {
         "SELECT" | "VALUES" | "TABLE" => of_select(rest),
         "WITH" => verb_outside_brackets(rest),
         // A block of statements rather than a transaction's start: `BEGIN NOT ATOMIC …`; with `sql_mode =
         // ORACLE` without these words.
-        "BEGIN" if rest.first().is_some_and(|t| !t.is("WORK")) => Kind::Administration,
+        "BEGIN" if rest.first().is_some_and(|t| !t.is("WORK")) => StatementEffect::Administration,
         "SHOW" | "HELP" | "USE" | "DO" | "HANDLER" | "BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT"
-        | "RELEASE" | "LOCK" | "UNLOCK" | "CHECKSUM" | "PREPARE" | "DEALLOCATE" | "END" => Kind::Reads,
-        "START" if next.is("TRANSACTION") => Kind::Reads,
+        | "RELEASE" | "LOCK" | "UNLOCK" | "CHECKSUM" | "PREPARE" | "DEALLOCATE" | "END" => {
+            StatementEffect::Reads
+        }
+        "START" if next.is("TRANSACTION") => StatementEffect::Reads,
         "EXPLAIN" | "DESCRIBE" | "DESC" if next.is("ANALYZE") => verb_outside_brackets(rest),
-        "EXPLAIN" | "DESCRIBE" | "DESC" => Kind::Reads,
+        "EXPLAIN" | "DESCRIBE" | "DESC" => StatementEffect::Reads,
         "ANALYZE" if ["TABLE", "LOCAL", "NO_WRITE_TO_BINLOG"].iter().all(|word| !next.is(word)) => {
             verb_outside_brackets(rest)
         }
         "SET" => of_set(rest),
-        "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD" | "CALL" | "EXECUTE" | "XA" => Kind::Writes,
+        "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD" | "CALL" | "EXECUTE" | "XA" => {
+            StatementEffect::Writes
+        }
         "CREATE" | "ALTER" | "DROP" | "RENAME" | "TRUNCATE" => of_definition(rest),
         "KILL" | "SHUTDOWN" | "RESTART" | "STOP" | "START" | "CHANGE" | "RESET" | "PURGE" | "CLONE" => {
-            Kind::Never
+            StatementEffect::Never
         }
-        _ => Kind::Administration,
+        _ => StatementEffect::Administration,
     }
 }
 
 /// Returns the kind of a SELECT, which may write a file.
-fn of_select(rest: &[Token<'_>]) -> Kind {
+fn of_select(rest: &[Token<'_>]) -> StatementEffect {
     let writes_a_file = rest.iter().any(|t| t.is("OUTFILE") || t.is("DUMPFILE"));
-    if writes_a_file { Kind::Administration } else { Kind::Reads }
+    if writes_a_file { StatementEffect::Administration } else { StatementEffect::Reads }
 }
 
 /// Returns the kind of a statement inside another: `WITH x AS (…) DELETE …`, `ANALYZE FORMAT=JSON UPDATE …`.
-fn verb_outside_brackets(rest: &[Token<'_>]) -> Kind {
+fn verb_outside_brackets(rest: &[Token<'_>]) -> StatementEffect {
     const VERBS: [&str; 7] = ["SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "TABLE", "VALUES"];
     let mut depth = 0_i32;
     let verb = rest.iter().position(|token| {
@@ -167,14 +179,14 @@ fn verb_outside_brackets(rest: &[Token<'_>]) -> Kind {
         depth == 0 && VERBS.iter().any(|verb| token.is(verb))
     });
     // Otherwise the verb is in brackets, as in `ANALYZE (SELECT …)`, whose content is not examined.
-    verb.map_or(Kind::Writes, |at| of_statement(&rest[at..]))
+    verb.map_or(StatementEffect::Writes, |at| of_statement(&rest[at..]))
 }
 
 /// Returns the kind of a SET: `SET GLOBAL`, or `SET STATEMENT … FOR` another statement.
-fn of_set(rest: &[Token<'_>]) -> Kind {
+fn of_set(rest: &[Token<'_>]) -> StatementEffect {
     if rest.first().is_some_and(|t| t.is("STATEMENT")) {
         let behind = rest.iter().position(|t| t.is("FOR"));
-        return behind.map_or(Kind::Administration, |at| of_statement(&rest[at + 1..]));
+        return behind.map_or(StatementEffect::Administration, |at| of_statement(&rest[at + 1..]));
     }
     let is_wide = |token: &Token<'_>| {
         let Token::Word(word) = token else { return false };
@@ -183,16 +195,16 @@ fn of_set(rest: &[Token<'_>]) -> Kind {
             || ["@@GLOBAL.", "@@PERSIST"].iter().any(|beginning| word.starts_with(beginning))
     };
     let account = rest.first().is_some_and(|t| t.is("PASSWORD") || t.is("DEFAULT"));
-    if account || rest.iter().any(is_wide) { Kind::Administration } else { Kind::Reads }
+    if account || rest.iter().any(is_wide) { StatementEffect::Administration } else { StatementEffect::Reads }
 }
 
 /// Returns the kind of a definition: `CREATE USER` and the like affect the server, not tables.
-fn of_definition(rest: &[Token<'_>]) -> Kind {
+fn of_definition(rest: &[Token<'_>]) -> StatementEffect {
     let what =
         rest.iter().find(|t| !["OR", "REPLACE", "IF", "EXISTS", "NOT", "UNDO"].iter().any(|w| t.is(w)));
     let about = ["USER", "ROLE", "SERVER", "INSTANCE", "TABLESPACE", "LOGFILE", "RESOURCE"];
     let about_server = what.is_none_or(|t| about.iter().any(|word| t.is(word)));
-    if about_server { Kind::Administration } else { Kind::Definitions }
+    if about_server { StatementEffect::Administration } else { StatementEffect::Definitions }
 }
 
 #[cfg(test)]
@@ -201,9 +213,9 @@ mod tests {
 
     #[test]
     fn statements_are_told_by_what_they_do() {
-        let cases: &[(Kind, &[&str])] = &[
+        let cases: &[(StatementEffect, &[&str])] = &[
             (
-                Kind::Reads,
+                StatementEffect::Reads,
                 &[
                     "select 'drop table t; delete from t'",
                     "(select 1) union (select 2)",
@@ -225,7 +237,7 @@ mod tests {
                 ],
             ),
             (
-                Kind::Writes,
+                StatementEffect::Writes,
                 &[
                     "INSERT INTO t VALUES (1)",
                     "with x as (select 1) delete from t",
@@ -240,7 +252,7 @@ mod tests {
                 ],
             ),
             (
-                Kind::Definitions,
+                StatementEffect::Definitions,
                 &[
                     "create table user (a int)",
                     "truncate t",
@@ -253,7 +265,7 @@ mod tests {
                 ],
             ),
             (
-                Kind::Administration,
+                StatementEffect::Administration,
                 &[
                     "grant all on *.* to x",
                     "create user x",
@@ -272,28 +284,39 @@ mod tests {
                     "'drop'",
                 ],
             ),
-            (Kind::Never, &["kill 7", "shutdown", "start slave", "reset master", "select 1; kill query 3"]),
+            (
+                StatementEffect::Never,
+                &["kill 7", "shutdown", "start slave", "reset master", "select 1; kill query 3"],
+            ),
         ];
         for (kind, texts) in cases {
             for text in *texts {
-                assert_eq!(Kind::of(text.as_bytes()), *kind, "{text}");
+                assert_eq!(StatementEffect::of(text.as_bytes()), *kind, "{text}");
             }
         }
     }
 
     #[test]
     fn what_may_end_otherwise_is_the_worst_it_may_be() {
-        let of = |text: &[u8]| Kind::of(text);
-        assert_eq!(of(br"select 'don\'t; delete from t'"), Kind::Reads, "no mode else closes its quotes");
-        assert_eq!(of(br"select 'c:\'; delete from t; -- '"), Kind::Writes);
-        assert_eq!(of(b"select '\x95\\' ; drop table t; -- '"), Kind::Definitions);
-        assert_eq!(of(b"select '\xff'"), Kind::Reads);
+        let of = |text: &[u8]| StatementEffect::of(text);
+        assert_eq!(
+            of(br"select 'don\'t; delete from t'"),
+            StatementEffect::Reads,
+            "no mode else closes its quotes"
+        );
+        assert_eq!(of(br"select 'c:\'; delete from t; -- '"), StatementEffect::Writes);
+        assert_eq!(of(b"select '\x95\\' ; drop table t; -- '"), StatementEffect::Definitions);
+        assert_eq!(of(b"select '\xff'"), StatementEffect::Reads);
     }
 
     #[test]
     fn what_is_sent_is_said_in_words() {
         let sent: Sent = "reads, writes".parse().expect("kinds");
-        assert!(sent.has(Kind::Writes) && !sent.has(Kind::Definitions) && !sent.has(Kind::Never));
+        assert!(
+            sent.has(StatementEffect::Writes)
+                && !sent.has(StatementEffect::Definitions)
+                && !sent.has(StatementEffect::Never)
+        );
         assert_eq!(sent.to_string(), "reads,writes");
         assert!("reads,drops".parse::<Sent>().is_err_and(|why| why.contains("`drops`")));
         assert!("never".parse::<Sent>().is_err());

@@ -5,7 +5,7 @@ use std::io::{BufRead, Result};
 
 /// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct LogLine {
     /// The text without the line's end.
     pub(super) text: Vec<u8>,
     /// Whether the line's end was read.
@@ -13,7 +13,7 @@ pub(super) struct Line {
 }
 
 /// Iterates over the lines of a log.
-pub(super) fn lines(mut log: impl BufRead) -> impl Iterator<Item = Result<Line>> {
+pub(super) fn lines(mut log: impl BufRead) -> impl Iterator<Item = Result<LogLine>> {
     std::iter::from_fn(move || {
         let mut text = vec![];
         match log.read_until(b'\n', &mut text) {
@@ -21,7 +21,7 @@ pub(super) fn lines(mut log: impl BufRead) -> impl Iterator<Item = Result<Line>>
             Ok(_) => {
                 let is_whole = text.ends_with(b"\n");
                 text.truncate(text.len() - usize::from(is_whole));
-                Some(Ok(Line { text, is_whole }))
+                Some(Ok(LogLine { text, is_whole }))
             }
             Err(error) => Some(Err(error)),
         }
@@ -32,7 +32,7 @@ pub(super) fn lines(mut log: impl BufRead) -> impl Iterator<Item = Result<Line>>
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     log: R,
-    back: VecDeque<Line>,
+    back: VecDeque<LogLine>,
     /// Whether they do, once one of the log's own lines has shown it.
     has_cr: Option<bool>,
 }
@@ -44,7 +44,7 @@ impl<R: BufRead> Lines<R> {
 
     /// Returns the next line without its end; `None` at the end. `is_own` tells whether a line is the log's
     /// own rather than part of a text.
-    pub(super) fn next(&mut self, is_own: impl Fn(&[u8]) -> bool) -> Result<Option<Line>> {
+    pub(super) fn next(&mut self, is_own: impl Fn(&[u8]) -> bool) -> Result<Option<LogLine>> {
         if let Some(line) = self.back.pop_front() {
             return Ok(Some(line));
         }
@@ -61,11 +61,11 @@ impl<R: BufRead> Lines<R> {
         if self.has_cr == Some(true) && is_whole && stripped.is_some() {
             text.truncate(text.len() - 1);
         }
-        Ok(Some(Line { text, is_whole }))
+        Ok(Some(LogLine { text, is_whole }))
     }
 
     /// Pushes a line back, to be read next.
-    pub(super) fn give_back(&mut self, line: Line) {
+    pub(super) fn give_back(&mut self, line: LogLine) {
         self.back.push_front(line);
     }
 }

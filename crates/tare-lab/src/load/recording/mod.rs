@@ -21,24 +21,24 @@ pub mod slow_log;
 pub mod take;
 pub mod token;
 
-use kind::Kind;
+use kind::StatementEffect;
 
 /// Statements of sessions, in the order of their starts.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Recording {
+pub struct StatementRecording {
     /// Origin of the recording: `slow log /var/log/mysql/slow.log`.
     pub source: String,
     /// Start of its first statement, in seconds since 1970, if known.
     pub begun: Option<f64>,
     /// The statements; those of a session are in the order in which it sent them.
-    pub statements: Vec<Statement>,
+    pub statements: Vec<SessionStatement>,
     /// Number of statements that were left out, by reason.
     pub left_out: BTreeMap<String, u64>,
 }
 
 /// A statement of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Statement {
+pub struct SessionStatement {
     /// Number of the session, from 1, in the order of their first statements.
     pub session: u32,
     /// Start in seconds since the recording's first statement.
@@ -56,7 +56,7 @@ pub struct Statement {
     pub text: Vec<u8>,
 }
 
-impl Statement {
+impl SessionStatement {
     /// Returns its text, with `�` for invalid UTF-8.
     #[must_use]
     pub fn shown(&self) -> std::borrow::Cow<'_, str> {
@@ -64,7 +64,7 @@ impl Statement {
     }
 }
 
-impl Recording {
+impl StatementRecording {
     /// Returns the number of sessions.
     pub fn sessions(&self) -> usize {
         self.statements.iter().map(|s| s.session).collect::<BTreeSet<_>>().len()
@@ -100,10 +100,10 @@ impl Recording {
     }
 
     /// Returns the number of statements of each kind.
-    pub fn kinds(&self) -> BTreeMap<Kind, u64> {
+    pub fn kinds(&self) -> BTreeMap<StatementEffect, u64> {
         let mut kinds = BTreeMap::new();
         for statement in &self.statements {
-            *kinds.entry(Kind::of(&statement.text)).or_default() += 1;
+            *kinds.entry(StatementEffect::of(&statement.text)).or_default() += 1;
         }
         kinds
     }
@@ -115,10 +115,15 @@ mod tests {
 
     #[test]
     fn sessions_at_once_are_those_that_overlap() {
-        let of = |session, at, took| Statement { session, at, took: Some(took), ..Statement::default() };
+        let of = |session, at, took| SessionStatement {
+            session,
+            at,
+            took: Some(took),
+            ..SessionStatement::default()
+        };
         let statements = vec![of(1, 0.0, 0.1), of(2, 0.5, 0.1), of(1, 1.0, 0.5), of(3, 2.0, 0.1)];
-        let recording = Recording { statements, ..Recording::default() };
+        let recording = StatementRecording { statements, ..StatementRecording::default() };
         assert_eq!((recording.sessions(), recording.most_at_once(), recording.seconds()), (3, 2, 2.1));
-        assert_eq!(Recording::default().most_at_once(), 0);
+        assert_eq!(StatementRecording::default().most_at_once(), 0);
     }
 }

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 /// A time in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Moment {
+pub(super) enum LogTime {
     /// A time with microseconds.
     Exact(f64),
     /// A whole second in which it happened.
@@ -14,12 +14,12 @@ pub(super) enum Moment {
 }
 
 /// Parses `2026-11-23T09:54:29.123456Z`, MySQL's format, or `261123 9:54:29`, MariaDB's in local time.
-pub(super) fn moment_of(text: &str) -> Option<Moment> {
+pub(super) fn moment_of(text: &str) -> Option<LogTime> {
     let text = text.trim();
     if text.contains('T') {
         let exact: Timestamp = text.parse().ok()?;
         #[allow(clippy::cast_precision_loss)] // microseconds fit into 53 bits for centuries
-        return Some(Moment::Exact(exact.as_microsecond() as f64 / 1e6));
+        return Some(LogTime::Exact(exact.as_microsecond() as f64 / 1e6));
     }
     let (date, time) = text.split_once(char::is_whitespace)?;
     let digits = date.len() == 6 && date.bytes().all(|b| b.is_ascii_digit());
@@ -32,7 +32,7 @@ pub(super) fn moment_of(text: &str) -> Option<Moment> {
         .to_datetime(jiff::civil::Time::new(hour, minute, second, 0).ok()?);
     let zoned = at.to_zoned(TimeZone::system()).ok()?;
     #[allow(clippy::cast_precision_loss)]
-    Some(Moment::Second(zoned.timestamp().as_second() as f64))
+    Some(LogTime::Second(zoned.timestamp().as_second() as f64))
 }
 
 /// Items of a second, which are spread over it evenly in their order, as more is not known.
@@ -44,19 +44,19 @@ pub(super) struct Spread<T> {
 
 impl<T> Spread<T> {
     /// Adds an item; returns those whose time is now known.
-    pub(super) fn add(&mut self, moment: Moment, it: T) -> Vec<(f64, T)> {
+    pub(super) fn add(&mut self, moment: LogTime, it: T) -> Vec<(f64, T)> {
         match moment {
-            Moment::Second(second) if second == self.second => {
+            LogTime::Second(second) if second == self.second => {
                 self.held.push(it);
                 vec![]
             }
-            Moment::Second(second) => {
+            LogTime::Second(second) => {
                 let placed = self.rest();
                 self.second = second;
                 self.held.push(it);
                 placed
             }
-            Moment::Exact(at) => {
+            LogTime::Exact(at) => {
                 let mut placed = self.rest();
                 placed.push((at, it));
                 placed
@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn both_servers_times_are_read() {
-        assert_eq!(moment_of("2026-11-23T09:54:29.250000Z"), Some(Moment::Exact(1_795_427_669.25)));
-        assert_eq!(moment_of("2026-11-23T11:54:29.250000+02:00"), Some(Moment::Exact(1_795_427_669.25)));
-        let Some(Moment::Second(at)) = moment_of("261123  9:54:29") else { panic!("a second") };
+        assert_eq!(moment_of("2026-11-23T09:54:29.250000Z"), Some(LogTime::Exact(1_795_427_669.25)));
+        assert_eq!(moment_of("2026-11-23T11:54:29.250000+02:00"), Some(LogTime::Exact(1_795_427_669.25)));
+        let Some(LogTime::Second(at)) = moment_of("261123  9:54:29") else { panic!("a second") };
         assert!((at - 1_795_427_669.0).abs() <= 14.0 * 3600.0, "{at}: local time");
         for wrong in ["", "261123", "261123 9:54", "26112x 9:54:29", "261323  9:54:29", "é1123  9:54:29"] {
             assert_eq!(moment_of(wrong), None, "{wrong}");
@@ -91,10 +91,10 @@ mod tests {
     #[test]
     fn a_second_is_shared_by_what_happened_in_it() {
         let mut spread = Spread::default();
-        assert_eq!(spread.add(Moment::Second(7.0), 'a'), []);
-        assert_eq!(spread.add(Moment::Second(7.0), 'b'), []);
-        assert_eq!(spread.add(Moment::Second(8.0), 'c'), [(7.25, 'a'), (7.75, 'b')]);
-        assert_eq!(spread.add(Moment::Exact(8.75), 'd'), [(8.5, 'c'), (8.75, 'd')]);
+        assert_eq!(spread.add(LogTime::Second(7.0), 'a'), []);
+        assert_eq!(spread.add(LogTime::Second(7.0), 'b'), []);
+        assert_eq!(spread.add(LogTime::Second(8.0), 'c'), [(7.25, 'a'), (7.75, 'b')]);
+        assert_eq!(spread.add(LogTime::Exact(8.75), 'd'), [(8.5, 'c'), (8.75, 'd')]);
         assert_eq!(spread.rest(), []);
     }
 }

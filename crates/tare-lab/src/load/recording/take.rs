@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::boundary::split;
 use super::token::{Dialect, Token, TrimSuffix, tokens};
-use super::{Recording, Statement};
+use super::{SessionStatement, StatementRecording};
 
 /// Suffix of a truncated text.
 const CUT: &[u8] = b"...";
@@ -38,7 +38,7 @@ pub struct Sighting {
 /// A recording in progress. Statements of a session must be added in order.
 #[derive(Debug, Default)]
 pub struct Take {
-    statements: Vec<Statement>,
+    statements: Vec<SessionStatement>,
     /// Sessions of the current connections.
     there: BTreeMap<u64, u32>,
     sessions: u32,
@@ -70,7 +70,7 @@ impl Take {
         if pieces.any(|token| token == Token::Placeholder) {
             return self.leave_out_execution();
         }
-        self.statements.push(Statement {
+        self.statements.push(SessionStatement {
             session: seen.session,
             at,
             took: seen.took,
@@ -107,7 +107,7 @@ impl Take {
     }
 
     /// Returns the recording. `since_1970`: whether times count from then.
-    pub fn finish(mut self, source: String, since_1970: bool) -> Recording {
+    pub fn finish(mut self, source: String, since_1970: bool) -> StatementRecording {
         // A session sends a statement after its previous one has ended, even if a log's coarse times differ.
         let mut free: BTreeMap<u32, f64> = BTreeMap::new();
         for statement in &mut self.statements {
@@ -123,7 +123,7 @@ impl Take {
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX).saturating_add(1);
             statement.session = *numbers.entry(statement.session).or_insert(next);
         }
-        Recording {
+        StatementRecording {
             source,
             begun: begun.filter(|_| since_1970),
             statements: self.statements,

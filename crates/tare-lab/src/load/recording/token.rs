@@ -93,7 +93,7 @@ impl Dialect {
 
 /// What is open at the end of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Open {
+enum OpenToken {
     #[default]
     Nothing,
     /// A quote, and where it started.
@@ -107,7 +107,7 @@ enum Open {
 pub struct Lexer {
     dialect: Dialect,
     at: usize,
-    open: Open,
+    open: OpenToken,
     in_executable: bool,
 }
 
@@ -133,7 +133,7 @@ impl Lexer {
     /// next line.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self.open, Open::Quote(..) | Open::Comment)
+        matches!(self.open, OpenToken::Quote(..) | OpenToken::Comment)
     }
 
     /// Returns the next token of a text that starts with what was read before; `None` if there is none yet.
@@ -141,17 +141,17 @@ impl Lexer {
         loop {
             let rest = text.get(self.at..).filter(|rest| !rest.is_empty())?;
             match self.open {
-                Open::Quote(quote, from) => {
+                OpenToken::Quote(quote, from) => {
                     let (length, is_closed) = quoted(rest, quote, self.dialect);
                     self.at += length;
                     if is_closed {
-                        self.open = Open::Nothing;
+                        self.open = OpenToken::Nothing;
                         return Some(self.piece(Token::Quoted(&text[from..self.at])));
                     }
                 }
-                Open::Line => self.close(rest, b"\n"),
-                Open::Comment => self.close(rest, b"*/"),
-                Open::Nothing => {
+                OpenToken::Line => self.close(rest, b"\n"),
+                OpenToken::Comment => self.close(rest, b"*/"),
+                OpenToken::Nothing => {
                     if let Some(token) = self.begin(rest) {
                         return Some(self.piece(token));
                     }
@@ -169,7 +169,7 @@ impl Lexer {
         let found = rest.windows(end.len()).position(|part| part == end);
         self.at += found.map_or(rest.len(), |found| found + end.len());
         if found.is_some() {
-            self.open = Open::Nothing;
+            self.open = OpenToken::Nothing;
         }
     }
 
@@ -178,15 +178,15 @@ impl Lexer {
         let first = rest[0];
         let (length, token) = match first {
             b'\'' | b'"' | b'`' => {
-                self.open = Open::Quote(first, self.at);
+                self.open = OpenToken::Quote(first, self.at);
                 (1, None)
             }
             b'#' => {
-                self.open = Open::Line;
+                self.open = OpenToken::Line;
                 (1, None)
             }
             b'-' if rest.starts_with(b"--") && rest.get(2).is_none_or(|b| *b <= b' ') => {
-                self.open = Open::Line;
+                self.open = OpenToken::Line;
                 (2, None)
             }
             b'/' if rest.starts_with(b"/*") => (self.comment(rest), None),
@@ -211,7 +211,7 @@ impl Lexer {
     fn comment(&mut self, rest: &[u8]) -> usize {
         let opening = [&b"/*!"[..], b"/*M!"].into_iter().find(|opening| rest.starts_with(opening));
         let Some(opening) = opening else {
-            self.open = Open::Comment;
+            self.open = OpenToken::Comment;
             return 2;
         };
         self.in_executable = true;
@@ -239,7 +239,7 @@ pub fn tokens(text: &[u8], dialect: Dialect) -> impl Iterator<Item = Token<'_>> 
 fn rest_of_open(text: &[u8], dialect: Dialect) -> Option<Token<'_>> {
     let mut lexer = Lexer::new(dialect);
     while lexer.next(text).is_some() {}
-    if let Open::Quote(_, from) = lexer.open { Some(Token::Quoted(&text[from..])) } else { None }
+    if let OpenToken::Quote(_, from) = lexer.open { Some(Token::Quoted(&text[from..])) } else { None }
 }
 
 /// Returns whether a text ends inside quotes or a comment.

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::load::recording::kind::{Kind, Sent};
-use crate::load::recording::{Recording, Statement};
-use crate::load::sysbench::Progress;
+use crate::load::recording::kind::{Sent, StatementEffect};
+use crate::load::recording::{SessionStatement, StatementRecording};
+use crate::load::sysbench::DriverSecond;
 use crate::process::interrupt::Interrupt;
-use crate::server::target::Target;
+use crate::server::target::ServerTarget;
 use crate::{Error, Result};
 
 mod latencies;
@@ -62,9 +62,9 @@ impl fmt::Display for Pace {
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The statements.
-    pub recording: Recording,
+    pub recording: StatementRecording,
     /// The server.
-    pub target: Target,
+    pub target: ServerTarget,
     /// Number of concurrent sessions.
     pub users: u32,
     /// Times of the statements.
@@ -77,7 +77,7 @@ pub struct Replay {
 
 /// The result of a replay.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct ReplayResult {
     /// Statements sent.
     pub statements: u64,
     /// Rows received.
@@ -98,9 +98,9 @@ pub struct Outcome {
     pub latencies: Latencies,
 }
 
-impl Outcome {
+impl ReplayResult {
     /// Adds the outcome of another session.
-    fn add(&mut self, other: Outcome) {
+    fn add(&mut self, other: ReplayResult) {
         self.statements += other.statements;
         self.rows += other.rows;
         self.left_out += other.left_out;
@@ -123,7 +123,7 @@ impl Outcome {
 struct Stage {
     replay: Replay,
     /// Statements of each session, in the order of the sessions' starts, and whether each is sent.
-    sessions: Vec<Vec<(Statement, bool)>>,
+    sessions: Vec<Vec<(SessionStatement, bool)>>,
     /// Length of the recording in seconds.
     length: f64,
     begun: Instant,
@@ -136,10 +136,10 @@ struct Stage {
 
 impl Stage {
     fn new(mut replay: Replay) -> Stage {
-        let mut sessions: BTreeMap<u32, Vec<(Statement, bool)>> = BTreeMap::new();
+        let mut sessions: BTreeMap<u32, Vec<(SessionStatement, bool)>> = BTreeMap::new();
         let length = replay.recording.seconds();
         for statement in std::mem::take(&mut replay.recording.statements) {
-            let sent = replay.sent.has(Kind::of(&statement.text));
+            let sent = replay.sent.has(StatementEffect::of(&statement.text));
             sessions.entry(statement.session).or_default().push((statement, sent));
         }
         let mut sessions: Vec<_> = sessions.into_values().collect();
@@ -162,7 +162,7 @@ impl Stage {
     }
 
     /// Returns the next session to play, and its repetition.
-    fn next(&self) -> Option<(&[(Statement, bool)], u32)> {
+    fn next(&self) -> Option<(&[(SessionStatement, bool)], u32)> {
         let all = self.sessions.len() as u64;
         let place = self.next.fetch_add(1, Ordering::Relaxed);
         let repetition = u32::try_from(place / all.max(1)).ok()?;
@@ -175,7 +175,11 @@ impl Stage {
 }
 
 /// Replays; passes the progress to `second`. Errors of statements are counted; a missing server is an error.
-pub fn play(replay: Replay, interrupt: &Interrupt, second: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+pub fn play(
+    replay: Replay,
+    interrupt: &Interrupt,
+    second: &mut dyn FnMut(DriverSecond),
+) -> Result<ReplayResult> {
     drop(replay.target.connect()?); // what is wrong with the account is said at once
     let users = replay.users;
     let stage = Arc::new(Stage::new(replay));
@@ -193,7 +197,8 @@ pub fn play(replay: Replay, interrupt: &Interrupt, second: &mut dyn FnMut(Progre
         stage.ended.store(true, Ordering::Relaxed);
         watched?;
     }
-    let mut outcome = Outcome { seconds: stage.begun.elapsed().as_secs_f64(), ..Outcome::default() };
+    let mut outcome =
+        ReplayResult { seconds: stage.begun.elapsed().as_secs_f64(), ..ReplayResult::default() };
     for player in players {
         let played = player.join().map_err(|_| Error::Io {
             what: "replaying a session".into(),
@@ -213,7 +218,7 @@ fn watch<T>(
     stage: &Stage,
     interrupt: &Interrupt,
     players: &[std::thread::JoinHandle<T>],
-    second: &mut dyn FnMut(Progress),
+    second: &mut dyn FnMut(DriverSecond),
 ) -> Result<()> {
     let (mut seconds, mut before) = (0, 0);
     while players.iter().any(|player| !player.is_finished()) {
@@ -225,7 +230,7 @@ fn watch<T>(
             #[allow(clippy::cast_precision_loss)] // statements of a second
             let rate = (done - before) as f64;
             before = done;
-            second(Progress { second: seconds, transactions_per_second: rate, queries_per_second: rate });
+            second(DriverSecond { second: seconds, transactions_per_second: rate, queries_per_second: rate });
         }
     }
     Ok(())

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
-use super::{Outcome, Pace, Stage, raw};
+use super::{Pace, ReplayResult, Stage, raw};
 use crate::Result;
-use crate::load::recording::Statement;
+use crate::load::recording::SessionStatement;
 use crate::load::recording::token::{Dialect, used_schema};
 
 /// How often a waiting player checks for the end.
@@ -25,16 +25,16 @@ struct Connected {
 /// Plays one session after the other.
 pub(super) struct Player<'s> {
     stage: &'s Stage,
-    outcome: Outcome,
+    outcome: ReplayResult,
 }
 
 impl Player<'_> {
     pub(super) fn new(stage: &Stage) -> Player<'_> {
-        Player { stage, outcome: Outcome::default() }
+        Player { stage, outcome: ReplayResult::default() }
     }
 
     /// Plays until no session is left.
-    pub(super) fn play(mut self) -> Result<Outcome> {
+    pub(super) fn play(mut self) -> Result<ReplayResult> {
         while let Some((session, repetition)) = self.stage.next() {
             let played = self.session(session, repetition);
             if played.is_err() {
@@ -45,7 +45,7 @@ impl Player<'_> {
         Ok(self.outcome)
     }
 
-    fn session(&mut self, session: &[(Statement, bool)], repetition: u32) -> Result<()> {
+    fn session(&mut self, session: &[(SessionStatement, bool)], repetition: u32) -> Result<()> {
         let offset = self.stage.length * f64::from(repetition);
         let mut connected: Option<Connected> = None;
         // Whether the packet of the previous statement continues.
@@ -78,7 +78,7 @@ impl Player<'_> {
 
     /// Connects for these statements, in the character set of the first one that has one, unless the session
     /// sets it before.
-    fn connect(&self, rest: &[(Statement, bool)]) -> Result<Connected> {
+    fn connect(&self, rest: &[(SessionStatement, bool)]) -> Result<Connected> {
         let mut there = Connected { connection: self.stage.replay.target.connect_quietly()?, schema: None };
         let first = rest.iter().map(|(statement, _)| statement).take_while(|it| !sets_charset(&it.text));
         if let Some(charset) = first.into_iter().find_map(|it| it.charset.as_deref())
@@ -109,7 +109,7 @@ impl Player<'_> {
     }
 
     /// Sends a statement.
-    fn send(&mut self, there: &mut Connected, statement: &Statement, due: Instant) -> Answered {
+    fn send(&mut self, there: &mut Connected, statement: &SessionStatement, due: Instant) -> Answered {
         let answered = there.enter(statement.schema.as_deref()).and_then(|()| there.rows_of(&statement.text));
         self.outcome.latencies.take(due.elapsed().as_secs_f64());
         self.outcome.statements += 1;

@@ -2,21 +2,21 @@
 
 use std::io::Write;
 
-use super::Outcome;
-use crate::load::sysbench::Progress;
+use super::ReplayResult;
+use crate::load::sysbench::DriverSecond;
 
 /// The line printed when sessions start.
 pub const STARTED: &str = "Threads started!";
 
 /// Prints the progress of a second.
-pub fn progress(out: &mut impl Write, users: u32, it: &Progress) -> std::io::Result<()> {
+pub fn progress(out: &mut impl Write, users: u32, it: &DriverSecond) -> std::io::Result<()> {
     let (tps, qps) = (it.transactions_per_second, it.queries_per_second);
     writeln!(out, "[ {}s ] thds: {users} tps: {tps:.2} qps: {qps:.2}", it.second)?;
     out.flush()
 }
 
 /// Prints the outcome. Each statement counts as a transaction.
-pub fn outcome(out: &mut impl Write, it: &Outcome) -> std::io::Result<()> {
+pub fn outcome(out: &mut impl Write, it: &ReplayResult) -> std::io::Result<()> {
     writeln!(out, "Latency histogram (values are in milliseconds)")?;
     let (sum, count) = it.latencies.sum();
     writeln!(out, "paced sum {sum:.9} {count}")?;

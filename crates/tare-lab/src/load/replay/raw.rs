@@ -20,7 +20,7 @@ const EOF: usize = 5;
 
 /// Sends a text and reads the whole answer; returns the number of rows.
 pub(super) fn rows_of(connection: &mysql::Conn, text: &[u8]) -> mysql::Result<u64> {
-    let mut stream = Stream { socket: connection.as_raw_fd(), number: 0 };
+    let mut stream = ReplaySocket { socket: connection.as_raw_fd(), number: 0 };
     let packet = [&[QUERY][..], text].concat();
     stream.write(&packet)?;
     let mut rows = 0;
@@ -43,13 +43,13 @@ pub(super) fn rows_of(connection: &mysql::Conn, text: &[u8]) -> mysql::Result<u6
 }
 
 /// The socket of a connection.
-struct Stream {
+struct ReplaySocket {
     socket: RawFd,
     /// Number of the next packet.
     number: u8,
 }
 
-impl Stream {
+impl ReplaySocket {
     /// Reads columns and rows; returns the status after them.
     fn result(&mut self, head: &[u8], rows: &mut u64) -> mysql::Result<u16> {
         let (columns, _) = number(head).ok_or_else(broken)?;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use mysql::prelude::Queryable;
 
 use crate::results::record::Instruments;
-use crate::server::target::Target;
+use crate::server::target::ServerTarget;
 
 /// Events since the server's start by class. Waits go by the first three parts of their name
 /// (`wait/synch/mutex`). Instructions of programs (`statement/sp`) and statements sent as text
 /// (`statement/sql`) are classes of their own.
-pub type Counts = BTreeMap<String, u64>;
+pub type EventCounts = BTreeMap<String, u64>;
 
 /// Reads the summaries that every MariaDB since 10.5 and every MySQL since 5.7 has.
 const COUNTS: &str = "
@@ -32,13 +32,13 @@ const INSTRUMENTS: &str = "
     SELECT CAST(COALESCE(SUM(enabled = 'YES'), 0) AS UNSIGNED), COUNT(*) FROM performance_schema.setup_instruments";
 
 /// Returns how many instruments are enabled; `None` where that cannot be read.
-pub fn instruments(target: &Target) -> Option<Instruments> {
+pub fn instruments(target: &ServerTarget) -> Option<Instruments> {
     let (enabled, all) = target.connect().ok()?.query_first(INSTRUMENTS).ok()??;
     Some(Instruments { enabled, all })
 }
 
 /// Returns the events so far; `None` where no Performance Schema is on, or it cannot be read.
-pub fn counts(target: &Target) -> Option<Counts> {
+pub fn counts(target: &ServerTarget) -> Option<EventCounts> {
     let mut connection = target.connect().ok()?;
     let on: Option<u8> = connection.query_first("SELECT @@performance_schema").ok()?;
     on.filter(|on| *on == 1)?;
@@ -47,13 +47,16 @@ pub fn counts(target: &Target) -> Option<Counts> {
 }
 
 /// Predicts the next count on an idle server, as counting causes events, too. `counts` reads it.
-pub fn before(target: &Target, counts: fn(&Target) -> Option<Counts>) -> Option<Counts> {
+pub fn before(
+    target: &ServerTarget,
+    counts: fn(&ServerTarget) -> Option<EventCounts>,
+) -> Option<EventCounts> {
     let first = counts(target)?;
     Some(expected(&first, &counts(target)?))
 }
 
 /// Extrapolates from two counts: the next one grows by the same amount.
-fn expected(first: &Counts, second: &Counts) -> Counts {
+fn expected(first: &EventCounts, second: &EventCounts) -> EventCounts {
     let next = |(class, count): (&String, &u64)| {
         let grown = count.saturating_sub(first.get(class).copied().unwrap_or(0));
         (class.clone(), count + grown)
@@ -63,7 +66,11 @@ fn expected(first: &Counts, second: &Counts) -> Counts {
 
 /// Returns the events per transaction between two counts, without classes that have none.
 #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
-pub fn per_transaction(before: &Counts, after: &Counts, transactions: u64) -> BTreeMap<String, f64> {
+pub fn per_transaction(
+    before: &EventCounts,
+    after: &EventCounts,
+    transactions: u64,
+) -> BTreeMap<String, f64> {
     let grown = after.iter().map(|(class, count)| {
         let events = count.saturating_sub(before.get(class).copied().unwrap_or(0));
         (class.clone(), events as f64 / transactions as f64)
@@ -77,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_counting_takes_is_no_part_of_what_is_counted() {
-        let counts = |n: u64| Counts::from([("stage".to_owned(), n)]);
+        let counts = |n: u64| EventCounts::from([("stage".to_owned(), n)]);
         // A count causes 30 events; 200 transactions with 4 events each follow.
         let after = 100 + 30 + 30 + 200 * 4;
         let per = per_transaction(&expected(&counts(100), &counts(130)), &counts(after), 200);
@@ -87,7 +94,7 @@ mod tests {
     #[test]
     fn growth_is_divided_by_transactions() {
         let counts =
-            |pairs: &[(&str, u64)]| -> Counts { pairs.iter().map(|&(c, n)| (c.into(), n)).collect() };
+            |pairs: &[(&str, u64)]| -> EventCounts { pairs.iter().map(|&(c, n)| (c.into(), n)).collect() };
         let before = counts(&[("stage", 100), ("idle", 5)]);
         let after = counts(&[("stage", 350), ("idle", 5), ("wait/io/table", 50)]);
         let per = per_transaction(&before, &after, 100);

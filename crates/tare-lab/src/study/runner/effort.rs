@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use mysql::prelude::Queryable;
 use tare_budget::handler;
 
-use super::attribution::{self, Counts};
+use super::attribution::{self, EventCounts};
 use crate::process::Faults;
 use crate::process::counters::{Counters, Counting};
 use crate::results::record::{Calls, Cell, Effort, Record, Slice};
-use crate::server::target::Target;
+use crate::server::target::ServerTarget;
 use crate::study::servers::fleet::Ready;
 use crate::verdict::effort::BEGINNINGS;
 
@@ -34,17 +34,17 @@ const VARIABLE: &str = "status/";
 /// Prefix of the status variables of storage engine calls, and their figure.
 const HANDLER: (&str, &str) = ("handler_", "handler_calls");
 /// The counts before a slice.
-pub(crate) struct Watch {
+pub(crate) struct EffortMeter {
     warm: bool,
-    counted: Option<Counts>,
+    counted: Option<EventCounts>,
     faults: Option<(u32, Faults)>,
     counting: Option<Counting>,
 }
 
-impl Watch {
+impl EffortMeter {
     /// Starts counting on an idle server; `warm`: it has had load before.
-    pub(crate) fn begin(ready: &Ready, warm: bool, counters: Option<&Counters>) -> Watch {
-        Watch {
+    pub(crate) fn begin(ready: &Ready, warm: bool, counters: Option<&Counters>) -> EffortMeter {
+        EffortMeter {
             warm,
             counted: attribution::before(&ready.target, counts),
             faults: ready.pid.and_then(|pid| Some((pid, Faults::now(pid)?))),
@@ -54,7 +54,7 @@ impl Watch {
 
     /// Ends counting after the slice's load, and returns the records.
     #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
-    pub(crate) fn end(self, cell: &Cell, setting: &str, target: &Target, slice: &Slice) -> Vec<Record> {
+    pub(crate) fn end(self, cell: &Cell, setting: &str, target: &ServerTarget, slice: &Slice) -> Vec<Record> {
         let transactions = slice.transactions as f64;
         let mut per_transaction: BTreeMap<String, f64> = BTreeMap::new();
         if let Some(counted) = self.counting.map(Counting::finish) {
@@ -94,14 +94,14 @@ impl Watch {
 }
 
 /// Reads the server's counts, events by class and figures of [`STATUS`], so that each reading costs the same.
-fn counts(target: &Target) -> Option<Counts> {
+fn counts(target: &ServerTarget) -> Option<EventCounts> {
     let events = attribution::counts(target).unwrap_or_default();
     let variables = status(target)?.into_iter().map(|(figure, count)| (format!("{VARIABLE}{figure}"), count));
     Some(events.into_iter().chain(variables).collect())
 }
 
 /// Returns the sums of the server's status variables by figure.
-fn status(target: &Target) -> Option<Counts> {
+fn status(target: &ServerTarget) -> Option<EventCounts> {
     let names: Vec<String> = STATUS.iter().map(|(name, _)| format!("'{name}'")).collect();
     let query = format!(
         "SHOW GLOBAL STATUS WHERE Variable_name IN ({}) OR Variable_name LIKE 'handler\\_%'",
@@ -111,8 +111,8 @@ fn status(target: &Target) -> Option<Counts> {
     Some(sums(rows))
 }
 
-fn sums(rows: Vec<(String, String)>) -> Counts {
-    let mut sums = Counts::new();
+fn sums(rows: Vec<(String, String)>) -> EventCounts {
+    let mut sums = EventCounts::new();
     for (name, value) in rows {
         let name = name.to_ascii_lowercase();
         let figure = STATUS.iter().find(|(known, _)| *known == name).map(|(_, figure)| *figure);

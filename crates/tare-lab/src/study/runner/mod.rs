@@ -30,15 +30,15 @@ use crate::results::journal::Journal;
 use crate::results::record::{Cell, End, Note, Others, Reason, Record, ServerFacts, Slice};
 use crate::server::guest;
 use crate::study::identity::check_same;
-use crate::study::preparation::{Prepared, check};
+use crate::study::preparation::{PreparedStudy, check};
 use crate::study::runner::slicing::{Slicer, Turns};
 use crate::study::servers::bench::Bench;
 use crate::study::servers::fleet::Fleet;
 use crate::verdict::analysis::{Analysis, SettingAnalysis};
-use pace::Pace;
+use pace::CellPace;
 
-pub use super::order::{Event, Order};
-use effort::Watch;
+pub use super::order::{StudyEvent, StudyOrder};
+use effort::EffortMeter;
 
 /// Length of an unmeasured slice in seconds, if no setting gives one; longer where transactions are too rare.
 const WARM_UP: u32 = 1;
@@ -54,23 +54,29 @@ const NO_COUNTERS: &str = "no hardware counters (instructions, misses)";
 
 /// Runs a study to its end and returns its analysis. On an error, measurements are kept, and everything that
 /// was started has been stopped.
-pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)) -> Result<Analysis> {
+pub fn run(
+    order: &StudyOrder,
+    interrupt: &Interrupt,
+    tell: &mut dyn FnMut(StudyEvent<'_>),
+) -> Result<Analysis> {
     run_knowing(order, None, interrupt, tell)
 }
 
 /// Runs a study with the activity of other processes given by the caller, who observed it before starting
 /// something. `None`: observes it now.
 pub fn run_knowing(
-    order: &Order,
+    order: &StudyOrder,
     others: Option<Others>,
     interrupt: &Interrupt,
-    tell: &mut dyn FnMut(Event<'_>),
+    tell: &mut dyn FnMut(StudyEvent<'_>),
 ) -> Result<Analysis> {
     let begun = Instant::now();
     check(order)?;
     let mut journal = Journal::open(&order.folder)?;
     for server in guest::settle(&order.folder, &order.credentials)? {
-        tell(Event::Note(&format!("what was left on {server} when the study was killed has been put back")));
+        tell(StudyEvent::Note(&format!(
+            "what was left on {server} when the study was killed has been put back"
+        )));
     }
     let known = Analysis::of(journal.records());
     if let Some(analysis) = &known {
@@ -81,11 +87,11 @@ pub fn run_knowing(
         }
     }
     let header = known.as_ref().map(|analysis| &analysis.header);
-    let mut prepared = Prepared::new(order, header, others, interrupt, tell)?;
+    let mut prepared = PreparedStudy::new(order, header, others, interrupt, tell)?;
     let seed = header.map(|header| header.seed).or(order.seed).unwrap_or_else(|| fastrand::u64(..));
     let first = next_process(journal.records());
     let fleet = Fleet::new(&prepared.bench, &order.definition, &prepared.origins, &order.preloads, first)?;
-    let mut run = Run {
+    let mut run = StudyRun {
         order,
         bench: &prepared.bench,
         prepared: &prepared,
@@ -117,9 +123,9 @@ fn next_process(records: &[Record]) -> u32 {
 }
 
 /// A running study.
-struct Run<'a> {
-    order: &'a Order,
-    prepared: &'a Prepared,
+struct StudyRun<'a> {
+    order: &'a StudyOrder,
+    prepared: &'a PreparedStudy,
     bench: &'a Bench,
     fleet: Fleet<'a>,
     journal: &'a mut Journal,
@@ -129,7 +135,7 @@ struct Run<'a> {
     /// Seconds that it ran before it was interrupted.
     before: f64,
     /// Paces of the cells, learned from the unmeasured slices.
-    paces: BTreeMap<Cell, Pace>,
+    paces: BTreeMap<Cell, CellPace>,
     /// Whether a setting's server works while idle, once known.
     by_itself: Option<bool>,
     /// Number of failed loads on healthy servers.
@@ -138,7 +144,7 @@ struct Run<'a> {
     counters: Option<Option<Counters>>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> StudyRun<'a> {
     fn definition(&self) -> &Definition {
         &self.order.definition
     }
@@ -149,14 +155,14 @@ impl<'a> Run<'a> {
     }
 
     /// Starts every server once, and writes the header, or a note that the study continues.
-    fn begin(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
-        tell(Event::Doing("starting servers"));
+    fn begin(&mut self, tell: &mut dyn FnMut(StudyEvent<'_>)) -> Result<()> {
+        tell(StudyEvent::Doing("starting servers"));
         let mut all: Vec<usize> = (0..self.definition().settings.len()).collect();
         self.random(FIRST_START).shuffle(&mut all);
         self.fleet.start(&all).map_err(|e| self.bench.explain(e))?;
         let servers = self.servers()?;
         let Some(analysis) = self.analysis() else {
-            let Prepared { identity, others, .. } = self.prepared;
+            let PreparedStudy { identity, others, .. } = self.prepared;
             let header = identity.header(self.order, self.seed, servers, *others);
             return self.journal.append(Record::Header(Box::new(header)));
         };
@@ -194,7 +200,7 @@ impl<'a> Run<'a> {
     }
 
     /// Measures life after life until there is a reason to end.
-    fn measure(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<Reason> {
+    fn measure(&mut self, tell: &mut dyn FnMut(StudyEvent<'_>)) -> Result<Reason> {
         let cells = self.definition().cells();
         loop {
             let wanted = self.wanted(&cells);
@@ -234,9 +240,9 @@ impl<'a> Run<'a> {
     fn life(
         &mut self,
         wanted: &[(Cell, Vec<usize>)],
-        tell: &mut dyn FnMut(Event<'_>),
+        tell: &mut dyn FnMut(StudyEvent<'_>),
     ) -> Result<Option<Reason>> {
-        tell(Event::Doing("starting servers anew"));
+        tell(StudyEvent::Doing("starting servers anew"));
         let mut random = self.random(u64::from(self.fleet.next_process()));
         self.start(wanted, &mut random)?;
         let mut order: Vec<&(Cell, Vec<usize>)> = wanted.iter().filter(|(_, s)| !s.is_empty()).collect();
@@ -321,7 +327,7 @@ impl<'a> Run<'a> {
         cell: &Cell,
         settings: &[usize],
         block: u32,
-        tell: &mut dyn FnMut(Event<'_>),
+        tell: &mut dyn FnMut(StudyEvent<'_>),
     ) -> Result<Option<Analysis>> {
         let mut order = settings.to_vec();
         self.random(place_of(self.definition(), cell) << 32 | u64::from(block)).shuffle(&mut order);
@@ -329,7 +335,7 @@ impl<'a> Run<'a> {
         let analysis = self.analysis();
         if let Some(analysis) = &analysis {
             let (done, left) = self.done();
-            tell(Event::Block { analysis, done, left });
+            tell(StudyEvent::Block { analysis, done, left });
         }
         Ok(analysis)
     }
@@ -358,10 +364,10 @@ impl<'a> Run<'a> {
         cell: &Cell,
         place: usize,
         seconds: u32,
-        tell: &mut dyn FnMut(Event<'_>),
+        tell: &mut dyn FnMut(StudyEvent<'_>),
     ) -> Result<()> {
         let setting = self.definition().settings[place].name.clone();
-        tell(Event::Slice { cell, setting: &setting, measured: false });
+        tell(StudyEvent::Slice { cell, setting: &setting, measured: false });
         let known = is_known(self.journal.records(), cell, &setting);
         let slice = if known {
             self.whole(cell, place, seconds, 0, tell)?
@@ -380,11 +386,11 @@ impl<'a> Run<'a> {
         place: usize,
         seconds: u32,
         warm: bool,
-        tell: &mut dyn FnMut(Event<'_>),
+        tell: &mut dyn FnMut(StudyEvent<'_>),
     ) -> Result<Slice> {
         self.find_counters()?;
         let ready = self.fleet.ready(place)?;
-        let watch = Watch::begin(&ready, warm, self.counters.as_ref().and_then(Option::as_ref));
+        let watch = EffortMeter::begin(&ready, warm, self.counters.as_ref().and_then(Option::as_ref));
         let slice = self.whole(cell, place, seconds, 0, tell)?;
         let setting = &self.order.definition.settings[place].name;
         for record in watch.end(cell, setting, &ready.target, &slice) {
@@ -415,12 +421,15 @@ impl<'a> Run<'a> {
         cell: &Cell,
         settings: &[usize],
         block: u32,
-        tell: &mut dyn FnMut(Event<'_>),
+        tell: &mut dyn FnMut(StudyEvent<'_>),
     ) -> Result<()> {
         let definition = &self.order.definition;
         let seconds = definition.whole_slice_seconds();
-        let says =
-            |place: usize| Event::Slice { cell, setting: &definition.settings[place].name, measured: true };
+        let says = |place: usize| StudyEvent::Slice {
+            cell,
+            setting: &definition.settings[place].name,
+            measured: true,
+        };
         if let Some(each) = self.turn(cell) {
             let random = self.random(place_of(definition, cell) << 32 | u64::from(block) | TURNS);
             let pace = self.paces.get(cell).copied().unwrap_or_default();
@@ -448,14 +457,14 @@ impl<'a> Run<'a> {
         place: usize,
         seconds: u32,
         block: u32,
-        tell: &mut dyn FnMut(Event<'_>),
+        tell: &mut dyn FnMut(StudyEvent<'_>),
     ) -> Result<Slice> {
         let purpose = place_of(self.definition(), cell) << 32 | u64::from(block) | ARRIVALS;
         let (random, spared) = (self.random(purpose), spared::spared(self.journal.records()));
         let arrivals = self.rate(cell).map(|rate| Arrivals::drawn(rate, random, spared));
         let mut slicer = self.slicer(cell);
         slicer.load.arrivals = arrivals;
-        let slice = slicer.whole(place, seconds, &mut |progress| tell(Event::Second(progress)))?;
+        let slice = slicer.whole(place, seconds, &mut |progress| tell(StudyEvent::Second(progress)))?;
         let connecting = slicer.connecting.as_secs_f64();
         let pace = self.paces.entry(cell.clone()).or_default();
         pace.connecting = pace.connecting.max(connecting);

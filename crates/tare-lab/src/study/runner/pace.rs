@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Event, Run, WARM_UP, workload_of};
+use super::{StudyEvent, StudyRun, WARM_UP, workload_of};
 use crate::Result;
 use crate::definition::SettingDef;
 use crate::definition::recordings::goes_by_the_clock;
@@ -23,7 +23,7 @@ const MAXIMUM: u32 = 3;
 
 /// Durations in a cell, in seconds, in the slowest setting.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct CellPace {
     /// Latency of a transaction.
     pub(super) latency: f64,
     /// Time to switch a shared server.
@@ -32,7 +32,7 @@ pub(super) struct Pace {
     pub(super) connecting: f64,
 }
 
-impl Run<'_> {
+impl StudyRun<'_> {
     /// Returns the transactions per second of a cell with a rate: a share of the maximum, equal for all
     /// settings.
     pub(super) fn rate(&self, cell: &Cell) -> Option<f64> {
@@ -53,7 +53,7 @@ impl Run<'_> {
         &mut self,
         cell: &Cell,
         settings: &[usize],
-        tell: &mut dyn FnMut(Event<'_>),
+        tell: &mut dyn FnMut(StudyEvent<'_>),
     ) -> Result<()> {
         let definition = &self.order.definition;
         let is_base = |place: &usize| {
@@ -65,7 +65,7 @@ impl Run<'_> {
             return Ok(());
         };
         let (cell, setting) = (cell.closed(), definition.settings[place].name.clone());
-        tell(Event::Slice { cell: &cell, setting: &setting, measured: false });
+        tell(StudyEvent::Slice { cell: &cell, setting: &setting, measured: false });
         self.whole(&cell, place, WARM_UP, 0, tell)?;
         let seconds = definition.whole_slice_seconds().max(MAXIMUM);
         let slice = self.whole(&cell, place, seconds, 0, tell)?;

@@ -1,6 +1,6 @@
 //! CPU profiles of every setting's server, taken after all measurements.
 
-use super::{Event, Run, WARM_UP, workload_of};
+use super::{StudyEvent, StudyRun, WARM_UP, workload_of};
 use crate::Result;
 use crate::definition::SettingDef;
 use crate::error::Tried;
@@ -11,9 +11,9 @@ use crate::results::record::{Cell, Profile, Record};
 /// Least length of a profile in seconds.
 const PROFILED: u32 = 5;
 
-impl Run<'_> {
+impl StudyRun<'_> {
     /// Profiles every setting of every cell, if requested; notes the reason if that is impossible.
-    pub(super) fn profile(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+    pub(super) fn profile(&mut self, tell: &mut dyn FnMut(StudyEvent<'_>)) -> Result<()> {
         if !self.order.profile {
             return Ok(());
         }
@@ -27,7 +27,7 @@ impl Run<'_> {
                 if definition.runs(workload_of(definition, &cell), setting)
                     && !self.is_profiled(&cell, setting)
                 {
-                    tell(Event::Doing(&format!("profiling {cell}: {}", setting.name)));
+                    tell(StudyEvent::Doing(&format!("profiling {cell}: {}", setting.name)));
                     self.profile_one(&perf, &cell, place, tell)?;
                 }
             }
@@ -45,7 +45,7 @@ impl Run<'_> {
         perf: &Perf,
         cell: &Cell,
         place: usize,
-        tell: &mut dyn FnMut(Event<'_>),
+        tell: &mut dyn FnMut(StudyEvent<'_>),
     ) -> Result<()> {
         self.fleet.start(&[place])?;
         let ready = self.fleet.ready(place)?;

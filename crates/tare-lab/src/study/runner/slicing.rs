@@ -8,12 +8,12 @@
 use std::time::{Duration, Instant};
 
 use crate::definition::{SettingDef, WorkloadDef};
-use crate::load::{Drive, Load, Moment, Progress, Report};
+use crate::load::{Drive, DriverEvent, DriverReport, DriverSecond, Load};
 use crate::machine::{self, Ticks};
 use crate::process::Usage;
 use crate::process::priority::Ahead;
 use crate::results::record::{Cell, Slice, Turn};
-use crate::server::target::Tally;
+use crate::server::target::StatementCounter;
 use crate::study::servers::bench::Bench;
 use crate::study::servers::fleet::{Fleet, Ready};
 use crate::study::servers::sidecar::{SidecarUsage, Sidecars};
@@ -62,12 +62,12 @@ pub(crate) struct Turns {
 }
 
 /// A slice in progress.
-struct Course {
+struct RunningSlice {
     place: usize,
     server: Ready,
     drive: Drive,
-    tally: Tally,
-    meter: Meter,
+    tally: StatementCounter,
+    meter: SliceMeter,
     at: f64,
     /// When the driver's time is over.
     ends: Instant,
@@ -98,29 +98,34 @@ impl Slicer<'_, '_> {
         &mut self,
         place: usize,
         seconds: u32,
-        second: &mut dyn FnMut(Progress),
+        second: &mut dyn FnMut(DriverSecond),
     ) -> Result<Slice> {
         self.take_whole(place, seconds, second).map_err(|e| self.fleet.explain(place, e))
     }
 
-    fn take_whole(&mut self, place: usize, seconds: u32, second: &mut dyn FnMut(Progress)) -> Result<Slice> {
+    fn take_whole(
+        &mut self,
+        place: usize,
+        seconds: u32,
+        second: &mut dyn FnMut(DriverSecond),
+    ) -> Result<Slice> {
         let def = &self.settings[place];
         let ready = self.fleet.ready(place)?;
         let folder = self.bench.folder();
         let mut sidecars = Sidecars::start((place, def), 1, &ready, folder, &self.bench.interrupt)?;
         ready.empty_logs(&def.logs)?;
         let at = self.now();
-        let mut meter = Meter::default();
+        let mut meter = SliceMeter::default();
         let (called, mut begun) = (Instant::now(), Instant::now());
         let report =
             self.bench.driver.run(&self.load, &ready.target, seconds, &self.bench.interrupt, &mut |m| {
                 match m {
-                    Moment::Started => {
+                    DriverEvent::Started => {
                         begun = Instant::now();
                         meter.start(&ready, &sidecars)?;
                     }
-                    Moment::Ended => meter.stop(&ready, &sidecars)?,
-                    Moment::Second(progress) => second(progress),
+                    DriverEvent::Ended => meter.stop(&ready, &sidecars)?,
+                    DriverEvent::Second(progress) => second(progress),
                 }
                 Ok(())
             })?;
@@ -168,7 +173,7 @@ impl Slicer<'_, '_> {
                     Went::Early => {
                         let ended =
                             courses.swap_remove(i).drive.finish(&self.bench.interrupt, &mut |_| Ok(()));
-                        let early = |r: Report| Error::LoadReport {
+                        let early = |r: DriverReport| Error::LoadReport {
                             why: "it ended before its time",
                             output: r.output,
                         };
@@ -192,18 +197,18 @@ impl Slicer<'_, '_> {
     }
 
     /// Starts the sidecars of one of `settings` settings, connects its driver and stops it.
-    fn begin(&mut self, place: usize, (settings, time): (u32, u32), each: Duration) -> Result<Course> {
+    fn begin(&mut self, place: usize, (settings, time): (u32, u32), each: Duration) -> Result<RunningSlice> {
         let (ready, def) = (self.fleet.ready(place)?, &self.settings[place]);
         let (folder, interrupt) = (self.bench.folder(), &self.bench.interrupt);
         let sidecars = Sidecars::start((place, def), settings, &ready, folder, interrupt)?;
         ready.empty_logs(&def.logs)?;
         let at = self.now();
-        let tally = Tally::of(&ready.target)?;
+        let tally = StatementCounter::of(&ready.target)?;
         let mut drive = self.bench.driver.start(&self.load, &ready.target, time)?;
         let _ahead = Ahead::of_others();
         drive.until_started(&self.bench.interrupt)?;
         let started = Instant::now();
-        let mut meter = Meter::default();
+        let mut meter = SliceMeter::default();
         meter.start(&ready, &Sidecars::default())?;
         drive.hold(&self.bench.interrupt)?;
         let active = started.elapsed();
@@ -212,7 +217,7 @@ impl Slicer<'_, '_> {
         self.fleet.switch_connected(place)?;
         let logged_bytes = ready.empty_logs(&def.logs)?;
         let used = sidecars.usage();
-        Ok(Course {
+        Ok(RunningSlice {
             place,
             server: ready,
             drive,
@@ -231,7 +236,7 @@ impl Slicer<'_, '_> {
     }
 
     /// Continues a setting's driver for a turn. A turn in which its time ran out is not counted.
-    fn turn(&mut self, course: &mut Course, each: Duration) -> Result<Went> {
+    fn turn(&mut self, course: &mut RunningSlice, each: Duration) -> Result<Went> {
         if Instant::now() + each > course.ends {
             return Ok(Went::Over);
         }
@@ -275,7 +280,7 @@ impl Slicer<'_, '_> {
     }
 
     /// Continues a driver, after switching the server to its setting.
-    fn resume(&mut self, course: &mut Course) -> Result<Ready> {
+    fn resume(&mut self, course: &mut RunningSlice) -> Result<Ready> {
         let ready = self.fleet.ready(course.place)?;
         ready.empty_logs(&self.settings[course.place].logs)?;
         course.tally.since()?;
@@ -286,14 +291,14 @@ impl Slicer<'_, '_> {
     }
 
     /// Continues a driver whose time is over until it ends, and parses its report.
-    fn end(&mut self, mut course: Course) -> Result<Slice> {
+    fn end(&mut self, mut course: RunningSlice) -> Result<Slice> {
         self.bench.interrupt.sleep(course.ends.saturating_duration_since(Instant::now()))?;
         let _ahead = Ahead::of_others();
         let ready = self.resume(&mut course)?;
         let (begun, meter) = (Instant::now(), &mut course.meter);
         let mut active = course.active;
         let report = course.drive.finish(&self.bench.interrupt, &mut |moment| {
-            if moment == Moment::Ended {
+            if moment == DriverEvent::Ended {
                 active += begun.elapsed();
                 meter.stop(&ready, &Sidecars::default())?;
             }
@@ -305,7 +310,7 @@ impl Slicer<'_, '_> {
         let share = active.as_secs_f64() / report.seconds;
         let held_up = u64::from(self.cell.users) * (course.turns.len() as u64 + 1);
         #[allow(clippy::cast_precision_loss)] // far below 2^53
-        let report = Report {
+        let report = DriverReport {
             seconds: active.as_secs_f64(),
             latency: report.latency.without(course.shortest_pause.as_secs_f64(), held_up),
             per_second: vec![report.transactions as f64 / active.as_secs_f64()],
@@ -321,8 +326,8 @@ impl Slicer<'_, '_> {
         place: usize,
         ready: &Ready,
         at: f64,
-        meter: &Meter,
-        report: Report,
+        meter: &SliceMeter,
+        report: DriverReport,
         share: f64,
     ) -> Result<Slice> {
         let (cpu_user, cpu_system) = meter.usage.cpu_split();
@@ -365,7 +370,7 @@ impl Slicer<'_, '_> {
 
 /// Charges the CPU time that a server has used since the last turn on it to that turn: on a separate server,
 /// everything between two of its turns; on a shared one, everything before the next turn.
-fn close(courses: &mut [Course], next: usize) -> Result<()> {
+fn close(courses: &mut [RunningSlice], next: usize) -> Result<()> {
     let pid = courses[next].server.pid;
     let Some(course) = courses.iter_mut().find(|c| c.server.pid == pid && c.open.is_some()) else {
         return Ok(());
@@ -378,7 +383,7 @@ fn close(courses: &mut [Course], next: usize) -> Result<()> {
 
 /// Sums up what a server and its sidecars use between `start` and `stop`.
 #[derive(Debug, Default)]
-struct Meter {
+struct SliceMeter {
     from: (Usage, SidecarUsage),
     usage: Usage,
     sidecars: SidecarUsage,
@@ -386,7 +391,7 @@ struct Meter {
     ticks: (Option<Ticks>, Ticks),
 }
 
-impl Meter {
+impl SliceMeter {
     fn start(&mut self, ready: &Ready, sidecars: &Sidecars) -> Result<()> {
         self.ticks.0.get_or_insert_with(Ticks::now);
         self.from = (ready.usage()?, sidecars.usage());

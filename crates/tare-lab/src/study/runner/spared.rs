@@ -1,6 +1,6 @@
 //! Failed loads on healthy servers: some are left out or repeated, and the study continues.
 
-use super::{Event, Run};
+use super::{StudyEvent, StudyRun};
 use crate::Result;
 use crate::error::Error;
 use crate::results::record::{Note, Record};
@@ -11,10 +11,15 @@ const MOST_FAILURES: u32 = 5;
 /// Part of the note about each.
 const CUT_SHORT: &str = "was cut short, as load failed on setting";
 
-impl Run<'_> {
+impl StudyRun<'_> {
     /// Handles a failed load on a healthy server: it is left out with a note, up to the limit. Every other
     /// error ends the study.
-    pub(super) fn spare(&mut self, what: &str, error: Error, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+    pub(super) fn spare(
+        &mut self,
+        what: &str,
+        error: Error,
+        tell: &mut dyn FnMut(StudyEvent<'_>),
+    ) -> Result<()> {
         let Error::Load { setting, source } = &error else { return Err(error) };
         if self.failures == MOST_FAILURES {
             return Err(error);
@@ -25,7 +30,7 @@ impl Run<'_> {
         let fatal =
             said.lines().find(|l| l.contains("FATAL")).map_or(String::new(), |l| format!(": {}", l.trim()));
         let text = format!("{what} {CUT_SHORT} `{setting}`: {why}{fatal}");
-        tell(Event::Note(&text));
+        tell(StudyEvent::Note(&text));
         self.note(text)
     }
 }

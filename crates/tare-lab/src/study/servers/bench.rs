@@ -9,7 +9,7 @@ use crate::load::outpost::Outpost;
 use crate::load::{Driver, Load};
 use crate::process::interrupt::Interrupt;
 use crate::server::setting::Setting;
-use crate::server::{Launch, Server};
+use crate::server::{Launch, LaunchedServer};
 use crate::{Error, Result};
 
 /// Free bytes below which a failure is reported as a full disk.
@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// Starts a server on a copy of the template, in the given setting.
-    pub fn start_copy(&self, template: &Template, setting: &Setting) -> Result<Server> {
+    pub fn start_copy(&self, template: &Template, setting: &Setting) -> Result<LaunchedServer> {
         let datadir = self.copy(template, &setting.name)?;
         self.start(template, &datadir, setting)
     }
@@ -95,7 +95,12 @@ impl Bench {
     }
 
     /// Starts a server on an existing copy.
-    pub(crate) fn start(&self, template: &Template, datadir: &Path, setting: &Setting) -> Result<Server> {
+    pub(crate) fn start(
+        &self,
+        template: &Template,
+        datadir: &Path,
+        setting: &Setting,
+    ) -> Result<LaunchedServer> {
         let door = self.driver.outpost().map(Outpost::door).transpose()?;
         let launch = Launch::new(datadir, &self.scratch).at(door).options(&template.options).setting(setting);
         let started = launch.start(&template.installation, &self.account, &self.interrupt);

@@ -17,8 +17,8 @@ use crate::results::record::CpuSource;
 use crate::server::guest::Guest;
 use crate::server::setting::Setting;
 use crate::server::statement_clock::StatementClock;
-use crate::server::target::Target;
-use crate::server::{Server, stop_all};
+use crate::server::target::ServerTarget;
+use crate::server::{LaunchedServer, stop_all};
 use crate::study::servers::bench::{Bench, Template};
 use crate::{Error, Result};
 
@@ -49,14 +49,14 @@ struct Berth<'a> {
 #[derive(Debug)]
 enum At<'a> {
     /// A server that the study starts.
-    Ours { template: &'a Template, datadir: Option<PathBuf>, server: Option<(Server, u32)> },
+    Ours { template: &'a Template, datadir: Option<PathBuf>, server: Option<(LaunchedServer, u32)> },
     /// A server that runs independently of the study.
-    Theirs { target: Target, pid: Option<u32>, clock: Option<StatementClock> },
+    Theirs { target: ServerTarget, pid: Option<u32>, clock: Option<StatementClock> },
 }
 
 /// The origin of a study's server.
 #[derive(Debug)]
-pub enum Origin {
+pub enum ServerOrigin {
     /// Started by the study, on copies of this template.
     Template(Box<Template>),
     /// Already running.
@@ -67,7 +67,7 @@ pub enum Origin {
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// Its address.
-    pub target: Target,
+    pub target: ServerTarget,
     /// Its process, if it is on this machine.
     pub pid: Option<u32>,
     /// Source of the CPU time of its statements, where its process cannot be seen.
@@ -84,7 +84,7 @@ impl<'a> Fleet<'a> {
     pub fn new(
         bench: &'a Bench,
         definition: &'a Definition,
-        origins: &'a BTreeMap<String, Origin>,
+        origins: &'a BTreeMap<String, ServerOrigin>,
         preloads: &BTreeMap<String, PathBuf>,
         next: u32,
     ) -> Result<Fleet<'a>> {
@@ -127,7 +127,7 @@ impl<'a> Fleet<'a> {
             At::Ours { server, .. } => server.take().map(|(server, _)| server),
             At::Theirs { .. } => None,
         });
-        let mut servers: Vec<Server> = servers.collect();
+        let mut servers: Vec<LaunchedServer> = servers.collect();
         stop_all(&mut servers)?;
         for berth in &self.berths {
             if let At::Ours { template, .. } = &berth.at {
@@ -261,10 +261,10 @@ impl Drop for Fleet<'_> {
 }
 
 impl<'a> At<'a> {
-    fn of(origin: &'a Origin) -> At<'a> {
+    fn of(origin: &'a ServerOrigin) -> At<'a> {
         match origin {
-            Origin::Template(template) => At::Ours { template, datadir: None, server: None },
-            Origin::Running(guest) => {
+            ServerOrigin::Template(template) => At::Ours { template, datadir: None, server: None },
+            ServerOrigin::Running(guest) => {
                 At::Theirs { target: guest.target.clone(), pid: guest.pid, clock: guest.clock.clone() }
             }
         }
@@ -342,7 +342,7 @@ impl Ready {
 /// Makes a place for each server.
 fn berths<'a>(
     definition: &Definition,
-    origins: &'a BTreeMap<String, Origin>,
+    origins: &'a BTreeMap<String, ServerOrigin>,
     preloads: &BTreeMap<String, PathBuf>,
 ) -> Result<Vec<Berth<'a>>> {
     let of_process = |settings: Vec<usize>| {
@@ -455,8 +455,8 @@ users = [2]
         let names: Vec<&str> = definition.settings.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["short", "short again", "long", "elsewhere", "elsewhere again"]);
         let running = |name: &str| {
-            let guest = Guest::idle(Target::of_socket(&Path::new("/").join(name)));
-            (name.to_owned(), Origin::Running(Box::new(guest)))
+            let guest = Guest::idle(ServerTarget::of_socket(&Path::new("/").join(name)));
+            (name.to_owned(), ServerOrigin::Running(Box::new(guest)))
         };
         let origins = BTreeMap::from(["one", "other"].map(running));
         let berths = berths(&definition, &origins, &BTreeMap::new()).expect("places");

@@ -279,12 +279,12 @@ fn scrape(address: &str) -> Result<()> {
 /// average.
 #[derive(Debug)]
 struct Scraper {
-    state: Arc<State>,
+    state: Arc<SidecarState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SidecarState {
     interrupt: Interrupt,
     failed: AtomicU32,
     asked: Mutex<Vec<Instant>>,
@@ -292,7 +292,7 @@ struct State {
 
 impl Scraper {
     fn start(address: String, every: Duration) -> Scraper {
-        let state = Arc::new(State::default());
+        let state = Arc::new(SidecarState::default());
         let own = Arc::clone(&state);
         let thread = std::thread::spawn(move || {
             let mut next = Instant::now() + every.mul_f64(fastrand::f64());
@@ -335,7 +335,7 @@ mod tests {
 
     use super::*;
     use crate::process::cpu_time;
-    use crate::server::target::Target;
+    use crate::server::target::ServerTarget;
 
     fn definition(script: &str, scrape: Option<&str>) -> SidecarDef {
         SidecarDef {
@@ -353,7 +353,7 @@ mod tests {
 
     fn ready() -> Ready {
         Ready {
-            target: Target::of_socket(Path::new("/none")),
+            target: ServerTarget::of_socket(Path::new("/none")),
             pid: None,
             clock: None,
             process: None,

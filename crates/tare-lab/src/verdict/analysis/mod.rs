@@ -21,8 +21,8 @@ use crate::results::record::{
 };
 use crate::statistics::course::Estimate;
 use crate::statistics::sequential::{Errors, Looks};
-use crate::verdict::comparison::{Comparison, Figure};
-use verdict::Evidence;
+use crate::verdict::comparison::{ComparedMetric, Comparison};
+use verdict::VerdictEvidence;
 
 pub use crate::verdict::comparison::BlockCost;
 pub use crate::verdict::difference::{Amount, Difference};
@@ -107,7 +107,7 @@ impl Analysis {
     ///
     /// ```
     /// use tare_lab::analysis::{Analysis, Verdict};
-    /// use tare_lab::budget::{Budget, Outcome, outcome};
+    /// use tare_lab::budget::{Budget, BudgetOutcome, outcome};
     /// use tare_lab::record::Record;
     ///
     /// # let setting = |name: &str| serde_json::json!({
@@ -148,7 +148,7 @@ impl Analysis {
     /// assert!((on.cost.expect("measured").share - 0.05).abs() < 0.01);
     ///
     /// let budget: Budget = "3%".parse()?;
-    /// assert_eq!(outcome(&budget.judge(&analysis)), Outcome::Failed);
+    /// assert_eq!(outcome(&budget.judge(&analysis)), BudgetOutcome::Failed);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of(records: &[Record]) -> Option<Analysis> {
@@ -256,17 +256,17 @@ fn setting(
     };
     // Blocks on one server differ by symmetric noise. The bias of processes may be skewed.
     let errors = if compared.is_of_processes() { Errors::Skewed } else { Errors::Symmetric };
-    let calm = |figure: Figure| {
+    let calm = |figure: ComparedMetric| {
         let (value, interval) = judged(errors, &compared.calm(figure))?;
         let interval = interval.map(|(low, high)| (low.exp_m1(), high.exp_m1()));
         Some(Difference { share: value.exp_m1(), interval })
     };
     let mean = judged(Errors::Skewed, &compared.mean(header.measure));
     let mean = mean.map(|(share, interval)| Difference { share, interval });
-    let charged = Figure::Charge(header.measure);
+    let charged = ComparedMetric::Charge(header.measure);
     let cost = calm(charged);
     let units = compared.calm(charged).len();
-    let evidence = cost.zip(mean).map(|(calm, mean)| Evidence { calm, mean });
+    let evidence = cost.zip(mean).map(|(calm, mean)| VerdictEvidence { calm, mean });
     SettingAnalysis {
         name: facts.name.clone(),
         base: facts.base.clone(),
@@ -277,8 +277,8 @@ fn setting(
         seconds: Seconds::of(own),
         runs: medians::of_runs(own),
         blocks_cost: compared.blocks(header.measure),
-        throughput: calm(Figure::Throughput),
-        p95: calm(Figure::Charge(Measure::P95)),
+        throughput: calm(ComparedMetric::Throughput),
+        p95: calm(ComparedMetric::Charge(Measure::P95)),
         memory: judged(Errors::Skewed, &compared.memory())
             .map(|(value, interval)| Amount { value, interval }),
         verdict: evidence.map(|e| e.verdict(header, units, seconds_of(own))),
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use crate::results::record::{Latency, Machine, Turn};
     use crate::verdict::budget::Budget;
-    use crate::verdict::budget::Outcome;
+    use crate::verdict::budget::BudgetOutcome;
 
     const PRECISION: f64 = 0.005;
     const MARGIN: f64 = 0.01;
@@ -496,7 +496,7 @@ mod tests {
         let mut records = study(12, 0.10, 0.04, |_| None);
         assert!(!on(&records).reached, "not as precise as the study asks");
         for (budget, outcome) in
-            [("3%", Outcome::Failed), ("10%", Outcome::Unknown), ("20%", Outcome::Passed)]
+            [("3%", BudgetOutcome::Failed), ("10%", BudgetOutcome::Unknown), ("20%", BudgetOutcome::Passed)]
         {
             let Record::Header(header) = &mut records[0] else { panic!("the header comes first") };
             let budget: Budget = budget.parse().expect("a budget");
@@ -504,8 +504,15 @@ mod tests {
             let analysis = Analysis::of(&records).expect("a header");
             let judged = budget.judge(&analysis);
             assert_eq!((judged.len(), judged[0].setting.as_str()), (1, "on"), "no base and no A/A control");
-            assert_eq!((judged[0].outcome, on(&records).reached), (outcome, outcome != Outcome::Unknown));
-            assert_eq!(analysis.reached(), outcome != Outcome::Unknown, "the A/A control is not waited for");
+            assert_eq!(
+                (judged[0].outcome, on(&records).reached),
+                (outcome, outcome != BudgetOutcome::Unknown)
+            );
+            assert_eq!(
+                analysis.reached(),
+                outcome != BudgetOutcome::Unknown,
+                "the A/A control is not waited for"
+            );
         }
     }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::results::record::{Header, SettingFacts};
 use crate::verdict::difference::Difference;
-use crate::verdict::outcome::Outcome;
+use crate::verdict::outcome::BudgetOutcome;
 
 /// A statement about a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -37,14 +37,14 @@ pub enum Verdict {
 
 /// The differences that a verdict rests on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Evidence {
+pub(super) struct VerdictEvidence {
     /// The difference in calm rounds.
     pub(super) calm: Difference,
     /// The difference by the mean of all turns.
     pub(super) mean: Difference,
 }
 
-impl Evidence {
+impl VerdictEvidence {
     /// Returns whether the cost comes in bursts, as far as the intervals show.
     pub(super) fn is_bursty(&self) -> bool {
         self.calm.contradicts(&self.mean)
@@ -82,7 +82,7 @@ impl Evidence {
         let told = self.told();
         if let Some(budget) = header.budget {
             let outcome = budget.weigh(Some(told), Some(self.calm), Some(self.mean)).0;
-            return facts.control || outcome != Outcome::Unknown;
+            return facts.control || outcome != BudgetOutcome::Unknown;
         }
         let awaits_mean = !told.is_significant() && self.calm.is_within(header.margin);
         self.is_equivalent(header)

@@ -5,7 +5,7 @@ use crate::ash::columns::{COLUMNS, DIGEST_COLUMNS, DIGESTS, LATE_COLUMNS};
 use crate::snapshot::Type;
 
 fn header(taken_at: &str) -> String {
-    let header = Header {
+    let header = SnapshotHeader {
         format: 1,
         tare: "0".into(),
         taken_at: taken_at.into(),
@@ -16,12 +16,12 @@ fn header(taken_at: &str) -> String {
         text: false,
         history: true,
     };
-    serde_json::to_string(&Line::Header { snapshot: header }).expect("JSON") + "\n"
+    serde_json::to_string(&SnapshotLine::Header { snapshot: header }).expect("JSON") + "\n"
 }
 
 /// Header, heads and rows of these times.
 fn segment(taken_at: &str, times: &[&str]) -> String {
-    let line = |head| serde_json::to_string(&Line::Head(head)).expect("JSON") + "\n";
+    let line = |head| serde_json::to_string(&SnapshotLine::Head(head)).expect("JSON") + "\n";
     let mut text = header(taken_at);
     text += &line(head(DIGESTS, &DIGEST_COLUMNS));
     text += &line(head(HISTORY, &COLUMNS));
@@ -135,7 +135,7 @@ fn what_is_wrong_in_the_middle_is_an_error_with_its_line() {
 fn a_digest_that_comes_late_is_filled_in() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ash");
-    let line = |head| serde_json::to_string(&Line::Head(head)).expect("JSON") + "\n";
+    let line = |head| serde_json::to_string(&SnapshotLine::Head(head)).expect("JSON") + "\n";
     let row = |event: u64| {
         row("1").replace("\"THREAD_ID\":7", &format!("\"THREAD_ID\":7,\"STATEMENT_EVENT_ID\":{event}"))
     };

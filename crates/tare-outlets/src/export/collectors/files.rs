@@ -1,7 +1,7 @@
 //! Collectors of files: by instrument, and one by one.
 
-use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::sample::{Family, Figure};
+use crate::export::collector::{Collector, CollectorGroup, Scrape};
+use crate::export::sample::{MetricDescription, MetricNumber};
 use crate::source::Error;
 
 static EVENTS: Collector = Collector {
@@ -19,25 +19,28 @@ static INSTANCES: Collector = Collector {
 };
 
 /// The group that reads files by instrument.
-pub(super) const EVENTS_GROUP: Group = Group { collectors: &[&EVENTS], read: read_events };
+pub(super) const EVENTS_GROUP: CollectorGroup = CollectorGroup { collectors: &[&EVENTS], read: read_events };
 /// The group that reads files one by one.
-pub(super) const INSTANCES_GROUP: Group = Group { collectors: &[&INSTANCES], read: read_instances };
+pub(super) const INSTANCES_GROUP: CollectorGroup =
+    CollectorGroup { collectors: &[&INSTANCES], read: read_instances };
 
-static COUNT: Family =
-    Family::counter("mysql_perf_schema_file_events_total", "The total file events by event name/mode.");
-static SECONDS: Family = Family::counter(
+static COUNT: MetricDescription = MetricDescription::counter(
+    "mysql_perf_schema_file_events_total",
+    "The total file events by event name/mode.",
+);
+static SECONDS: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_file_events_seconds_total",
     "The total seconds of file events by event name/mode.",
 );
-static BYTES: Family = Family::counter(
+static BYTES: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_file_events_bytes_total",
     "The total bytes of file events by event name/mode.",
 );
-static FILE_COUNT: Family = Family::counter(
+static FILE_COUNT: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_file_instances_total",
     "The total number of file read/write operations.",
 );
-static FILE_BYTES: Family = Family::counter(
+static FILE_BYTES: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_file_instances_bytes",
     "The number of bytes processed by file read/write operations.",
 );
@@ -60,7 +63,7 @@ fn read_events(scrape: &mut Scrape<'_>) -> Result<(), Error> {
         for (mode, at) in [("read", 1), ("write", 4), ("misc", 7)] {
             let labels = [("event_name", &*name), ("mode", mode)];
             samples.add(&COUNT, &labels, row.count(at));
-            samples.add(&SECONDS, &labels, Figure::seconds(row.total(at + 1)));
+            samples.add(&SECONDS, &labels, MetricNumber::seconds(row.total(at + 1)));
             if mode != "misc" {
                 samples.add(&BYTES, &labels, row.count(at + 2));
             }

@@ -1,7 +1,7 @@
 //! The collector of memory by instrument.
 
-use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::sample::{Family, Figure};
+use crate::export::collector::{Collector, CollectorGroup, Scrape};
+use crate::export::sample::{MetricDescription, MetricNumber};
 use crate::source::Error;
 
 static MEMORY: Collector = Collector {
@@ -12,17 +12,17 @@ static MEMORY: Collector = Collector {
 };
 
 /// The group that reads memory.
-pub(super) const GROUP: Group = Group { collectors: &[&MEMORY], read };
+pub(super) const GROUP: CollectorGroup = CollectorGroup { collectors: &[&MEMORY], read };
 
-static ALLOCATED: Family = Family::counter(
+static ALLOCATED: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_memory_events_alloc_bytes_total",
     "The total number of bytes allocated by events.",
 );
-static FREED: Family = Family::counter(
+static FREED: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_memory_events_free_bytes_total",
     "The total number of bytes freed by events.",
 );
-static USED: Family = Family::gauge(
+static USED: MetricDescription = MetricDescription::gauge(
     "mysql_perf_schema_memory_events_used_bytes",
     "The number of bytes currently allocated by events.",
 );
@@ -42,6 +42,6 @@ fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
         let labels = [("event_name", name.strip_prefix(prefix).unwrap_or(&name))];
         samples.add(&ALLOCATED, &labels, row.count(1));
         samples.add(&FREED, &labels, row.count(2));
-        samples.add(&USED, &labels, Figure::Signed(row.signed(3).unwrap_or(0)));
+        samples.add(&USED, &labels, MetricNumber::Signed(row.signed(3).unwrap_or(0)));
     })
 }

@@ -9,10 +9,10 @@ mod statements;
 mod status;
 mod waits;
 
-use super::collector::{Collector, Group};
+use super::collector::{Collector, CollectorGroup};
 
 /// All groups of collectors.
-pub static GROUPS: &[Group] = &[
+pub static GROUPS: &[CollectorGroup] = &[
     status::GROUP,
     statements::GROUP,
     statements::OVERALL_GROUP,

@@ -1,7 +1,7 @@
 //! Collectors of tables and indexes: rows read and written, and locks.
 
-use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::sample::{Family, Figure};
+use crate::export::collector::{Collector, CollectorGroup, Scrape};
+use crate::export::sample::{MetricDescription, MetricNumber};
 use crate::source::{Error, Row};
 
 static TABLES: Collector = Collector {
@@ -26,41 +26,42 @@ static LOCKS: Collector = Collector {
 };
 
 /// The group that reads tables.
-pub(super) const TABLES_GROUP: Group = Group { collectors: &[&TABLES], read: read_tables };
+pub(super) const TABLES_GROUP: CollectorGroup = CollectorGroup { collectors: &[&TABLES], read: read_tables };
 /// The group that reads indexes.
-pub(super) const INDEXES_GROUP: Group = Group { collectors: &[&INDEXES], read: read_indexes };
+pub(super) const INDEXES_GROUP: CollectorGroup =
+    CollectorGroup { collectors: &[&INDEXES], read: read_indexes };
 /// The group that reads locks.
-pub(super) const LOCKS_GROUP: Group = Group { collectors: &[&LOCKS], read: read_locks };
+pub(super) const LOCKS_GROUP: CollectorGroup = CollectorGroup { collectors: &[&LOCKS], read: read_locks };
 
-static TABLE_COUNT: Family = Family::counter(
+static TABLE_COUNT: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_table_io_waits_total",
     "The total number of table I/O wait events for each table and operation.",
 );
-static TABLE_SECONDS: Family = Family::counter(
+static TABLE_SECONDS: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_table_io_waits_seconds_total",
     "The total time of table I/O wait events for each table and operation.",
 );
-static INDEX_COUNT: Family = Family::counter(
+static INDEX_COUNT: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_index_io_waits_total",
     "The total number of index I/O wait events for each index and operation.",
 );
-static INDEX_SECONDS: Family = Family::counter(
+static INDEX_SECONDS: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_index_io_waits_seconds_total",
     "The total time of index I/O wait events for each index and operation.",
 );
-static SQL_COUNT: Family = Family::counter(
+static SQL_COUNT: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_sql_lock_waits_total",
     "The total number of SQL lock wait events for each table and operation.",
 );
-static SQL_SECONDS: Family = Family::counter(
+static SQL_SECONDS: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_sql_lock_waits_seconds_total",
     "The total time of SQL lock wait events for each table and operation.",
 );
-static EXTERNAL_COUNT: Family = Family::counter(
+static EXTERNAL_COUNT: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_external_lock_waits_total",
     "The total number of external lock wait events for each table and operation.",
 );
-static EXTERNAL_SECONDS: Family = Family::counter(
+static EXTERNAL_SECONDS: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_external_lock_waits_seconds_total",
     "The total time of external lock wait events for each table and operation.",
 );
@@ -100,7 +101,7 @@ fn read_tables(scrape: &mut Scrape<'_>) -> Result<(), Error> {
         for (at, operation) in (2..).zip(OPERATIONS) {
             let labels = [("schema", &*schema), ("name", &*name), ("operation", operation)];
             scrape.samples.add(&TABLE_COUNT, &labels, row.count(at));
-            scrape.samples.add(&TABLE_SECONDS, &labels, Figure::seconds(row.total(at + 4)));
+            scrape.samples.add(&TABLE_SECONDS, &labels, MetricNumber::seconds(row.total(at + 4)));
         }
     }
     Ok(())
@@ -125,7 +126,7 @@ fn read_indexes(scrape: &mut Scrape<'_>) -> Result<(), Error> {
             let labels =
                 [("schema", &*schema), ("name", &*name), ("index", &*index), ("operation", operation)];
             scrape.samples.add(&INDEX_COUNT, &labels, row.count(at));
-            scrape.samples.add(&INDEX_SECONDS, &labels, Figure::seconds(row.total(at + 4)));
+            scrape.samples.add(&INDEX_SECONDS, &labels, MetricNumber::seconds(row.total(at + 4)));
         }
     }
     Ok(())
@@ -168,7 +169,7 @@ fn read_locks(scrape: &mut Scrape<'_>) -> Result<(), Error> {
             let (count, seconds) =
                 if is_sql { (&SQL_COUNT, &SQL_SECONDS) } else { (&EXTERNAL_COUNT, &EXTERNAL_SECONDS) };
             scrape.samples.add(count, &labels, row.count(2 + number));
-            scrape.samples.add(seconds, &labels, Figure::seconds(row.total(2 + operations + number)));
+            scrape.samples.add(seconds, &labels, MetricNumber::seconds(row.total(2 + operations + number)));
         }
     }
     Ok(())

@@ -2,8 +2,8 @@
 
 use std::time::UNIX_EPOCH;
 
-use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::sample::{Family, Figure};
+use crate::export::collector::{Collector, CollectorGroup, Scrape};
+use crate::export::sample::{MetricDescription, MetricNumber};
 use crate::source::Error;
 
 static WORKERS: Collector = Collector {
@@ -14,41 +14,41 @@ static WORKERS: Collector = Collector {
 };
 
 /// The group that reads the workers.
-pub(super) const GROUP: Group = Group { collectors: &[&WORKERS], read };
+pub(super) const GROUP: CollectorGroup = CollectorGroup { collectors: &[&WORKERS], read };
 
 /// Columns and their metrics.
-static TIMES: [(&str, Family); 7] = [
+static TIMES: [(&str, MetricDescription); 7] = [
     (
         "LAST_APPLIED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP",
-        Family::gauge(
+        MetricDescription::gauge(
             "mysql_perf_schema_last_applied_transaction_original_commit_timestamp_seconds",
             "A timestamp shows when the last transaction applied by this worker was committed on the original master.",
         ),
     ),
     (
         "LAST_APPLIED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP",
-        Family::gauge(
+        MetricDescription::gauge(
             "mysql_perf_schema_last_applied_transaction_immediate_commit_timestamp_seconds",
             "A timestamp shows when the last transaction applied by this worker was committed on the immediate master.",
         ),
     ),
     (
         "LAST_APPLIED_TRANSACTION_START_APPLY_TIMESTAMP",
-        Family::gauge(
+        MetricDescription::gauge(
             "mysql_perf_schema_last_applied_transaction_start_apply_timestamp_seconds",
             "A timestamp shows when this worker started applying the last applied transaction.",
         ),
     ),
     (
         "LAST_APPLIED_TRANSACTION_END_APPLY_TIMESTAMP",
-        Family::gauge(
+        MetricDescription::gauge(
             "mysql_perf_schema_last_applied_transaction_end_apply_timestamp_seconds",
             "A shows when this worker finished applying the last applied transaction.",
         ),
     ),
     (
         "APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP",
-        Family::gauge(
+        MetricDescription::gauge(
             "mysql_perf_schema_applying_transaction_original_commit_timestamp_seconds",
             "A timestamp that shows when the transaction this worker is currently applying was committed on the original \
              master.",
@@ -56,7 +56,7 @@ static TIMES: [(&str, Family); 7] = [
     ),
     (
         "APPLYING_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP",
-        Family::gauge(
+        MetricDescription::gauge(
             "mysql_perf_schema_applying_transaction_immediate_commit_timestamp_seconds",
             "A timestamp shows when the transaction this worker is currently applying was committed on the immediate \
              master.",
@@ -64,7 +64,7 @@ static TIMES: [(&str, Family); 7] = [
     ),
     (
         "APPLYING_TRANSACTION_START_APPLY_TIMESTAMP",
-        Family::gauge(
+        MetricDescription::gauge(
             "mysql_perf_schema_applying_transaction_start_apply_timestamp_seconds",
             "A timestamp shows when this worker started its first attempt to apply the transaction that is currently \
              being applied.",
@@ -81,7 +81,7 @@ fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
         let Some(worker) = row.text(1) else { return };
         let labels = [("channel_name", &*row.text(0).unwrap_or_default()), ("member_id", &*worker)];
         for ((_, family), at) in TIMES.iter().zip(2..) {
-            samples.add(family, &labels, Figure::Real(seconds(&row.text(at).unwrap_or_default())));
+            samples.add(family, &labels, MetricNumber::Real(seconds(&row.text(at).unwrap_or_default())));
         }
     })
 }

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tare_server::sql::{literal, literals};
 
-use crate::export::collector::{Collector, Group, Options, Scrape};
-use crate::export::histogram::Histogram;
-use crate::export::sample::{Family, Figure, Kind, Samples, Summary, Value};
-use crate::source::{Error, Of, Part, Row};
+use crate::export::collector::{Collector, CollectorGroup, CollectorOptions, Scrape};
+use crate::export::histogram::BucketCounts;
+use crate::export::sample::{
+    MetricDescription, MetricKind, MetricNumber, MetricSummary, MetricValue, Samples,
+};
+use crate::source::{Error, PartResult, QueryPart, Row};
 
 static BY_DIGEST: Collector = Collector {
     name: "perf_schema.eventsstatements",
@@ -39,10 +41,12 @@ static OVERALL: Collector = Collector {
 };
 
 /// The group that reads the digests.
-pub(super) const GROUP: Group = Group { collectors: &[&BY_DIGEST, &SUMS, &HISTOGRAMS], read: read_digests };
+pub(super) const GROUP: CollectorGroup =
+    CollectorGroup { collectors: &[&BY_DIGEST, &SUMS, &HISTOGRAMS], read: read_digests };
 
 /// The group that reads the histogram of all statements.
-pub(super) const OVERALL_GROUP: Group = Group { collectors: &[&OVERALL], read: read_overall };
+pub(super) const OVERALL_GROUP: CollectorGroup =
+    CollectorGroup { collectors: &[&OVERALL], read: read_overall };
 
 const DIGESTS: &str = "events_statements_summary_by_digest";
 const SCHEMA: usize = 0;
@@ -59,10 +63,10 @@ const OWN_SCHEMAS: [&str; 3] = ["mysql", "performance_schema", "information_sche
 
 /// A figure of a digest: its column, its metric by digest, if there is one, its metric in total, and whether
 /// it is a time.
-struct Measure {
+struct DigestMetric {
     column: &'static str,
-    by_digest: Option<Family>,
-    sum: Option<(Family, Unit)>,
+    by_digest: Option<MetricDescription>,
+    sum: Option<(MetricDescription, Unit)>,
     is_time: bool,
 }
 
@@ -78,7 +82,7 @@ macro_rules! by_digest {
         None
     };
     ($name:literal, $help:literal) => {
-        Some(Family::counter(concat!("mysql_perf_schema_events_statements_", $name), $help))
+        Some(MetricDescription::counter(concat!("mysql_perf_schema_events_statements_", $name), $help))
     };
 }
 
@@ -88,7 +92,7 @@ macro_rules! sum {
     };
     ($name:literal, $help:literal $(, $unit:ident)?) => {
         Some((
-            Family::counter(concat!("mysql_perf_schema_events_statements_sum_", $name), $help),
+            MetricDescription::counter(concat!("mysql_perf_schema_events_statements_sum_", $name), $help),
             unit!($($unit)?),
         ))
     };
@@ -105,14 +109,14 @@ macro_rules! unit {
 
 macro_rules! measures {
     ($($column:literal, $is_time:literal, [$($digest:tt)*], [$($sum:tt)*];)*) => {
-        &[$(Measure {
+        &[$(DigestMetric {
             column: $column, by_digest: by_digest!($($digest)*), sum: sum!($($sum)*), is_time: $is_time,
         }),*]
     };
 }
 
 /// The first two are those of the latency.
-static MEASURES: &[Measure] = measures! {
+static MEASURES: &[DigestMetric] = measures! {
     "COUNT_STAR", false,
         ["total", "The total count of events statements by digest."],
         ["total", "The total count of events statements."];
@@ -173,22 +177,22 @@ static MEASURES: &[Measure] = measures! {
 const COUNT: usize = FIGURES;
 const TIME: usize = FIGURES + 1;
 
-static LATENCY: Family = Family {
+static LATENCY: MetricDescription = MetricDescription {
     name: "mysql_perf_schema_events_statements_latency",
     help: "A summary of statement latency by digest",
-    kind: Kind::Summary,
+    kind: MetricKind::Summary,
 };
 
-static DURATION: Family = Family {
+static DURATION: MetricDescription = MetricDescription {
     name: "tare_statement_duration_seconds",
     help: "How long statements took, by digest.",
-    kind: Kind::Histogram,
+    kind: MetricKind::Histogram,
 };
 
-static ALL_DURATION: Family = Family {
+static ALL_DURATION: MetricDescription = MetricDescription {
     name: "tare_statements_duration_seconds",
     help: "How long statements took, all together.",
-    kind: Kind::Histogram,
+    kind: MetricKind::Histogram,
 };
 
 /// Returns the columns to read, which depend on what is wanted.
@@ -200,14 +204,14 @@ fn columns(scrape: &Scrape<'_>) -> Vec<&'static str> {
 }
 
 /// The digests that become samples, the highest first, the number left out, and the totals of all.
-struct Digests {
+struct ExportedDigests {
     highest: Vec<Row>,
     left_out: u64,
     sums: Vec<u128>,
 }
 
 fn read_digests(scrape: &mut Scrape<'_>) -> Result<(), Error> {
-    let Digests { highest, left_out, sums } = match ask_digests(scrape)? {
+    let ExportedDigests { highest, left_out, sums } = match ask_digests(scrape)? {
         Some(digests) => digests,
         None => look_through_digests(scrape)?,
     };
@@ -228,7 +232,7 @@ const SENT: usize = 5000;
 
 /// Lets the server choose and total the digests, so that it sends only those that become samples. `None`
 /// where it cannot, or where sending all is as good.
-fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
+fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<ExportedDigests>, Error> {
     const ALL: usize = 0;
     const ROWS: usize = 1;
     const FOUND: usize = 2;
@@ -247,9 +251,9 @@ fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
     let highest = format!("{condition} ORDER BY `SUM_TIMER_WAIT` DESC LIMIT {limit}");
     let summed = FIGURES..FIGURES + MEASURES.len();
     let parts = [
-        Part { of: Of::Sums(summed.clone()), filter: String::new() },
-        Part { of: Of::Rows, filter: highest },
-        Part { of: Of::Count, filter: condition },
+        QueryPart { of: PartResult::Sums(summed.clone()), filter: String::new() },
+        QueryPart { of: PartResult::Rows, filter: highest },
+        QueryPart { of: PartResult::Count, filter: condition },
     ];
     let parts = if is_by_digest { &parts[..] } else { &parts[..1] };
     let (mut highest, mut sums, mut found) = (vec![], vec![0; MEASURES.len()], 0);
@@ -260,16 +264,16 @@ fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
         _ => {}
     })?;
     let left_out = found.saturating_sub(highest.len() as u64);
-    Ok(is_told.then_some(Digests { highest, left_out, sums }))
+    Ok(is_told.then_some(ExportedDigests { highest, left_out, sums }))
 }
 
 /// Returns the schemas whose statements become no samples.
-fn left_out_schemas(options: &Options) -> impl Iterator<Item = &str> {
+fn left_out_schemas(options: &CollectorOptions) -> impl Iterator<Item = &str> {
     options.exclude_schemas.iter().map(String::as_str).chain(OWN_SCHEMAS)
 }
 
 /// Reads all digests and chooses here.
-fn look_through_digests(scrape: &mut Scrape<'_>) -> Result<Digests, Error> {
+fn look_through_digests(scrape: &mut Scrape<'_>) -> Result<ExportedDigests, Error> {
     let columns = columns(scrape);
     let mut sums = vec![0_u128; MEASURES.len()];
     let mut highest = scrape.room(&BY_DIGEST);
@@ -283,12 +287,12 @@ fn look_through_digests(scrape: &mut Scrape<'_>) -> Result<Digests, Error> {
         }
     })?;
     let (highest, left_out) = highest.kept();
-    Ok(Digests { highest, left_out, sums })
+    Ok(ExportedDigests { highest, left_out, sums })
 }
 
 /// Returns whether it is a user's statement that was seen recently enough. The condition is
 /// mysqld_exporter's, which leaves out digests without a schema; the server ignores case in names of schemas.
-fn is_of_interest(row: &Row, options: &Options, since: &str) -> bool {
+fn is_of_interest(row: &Row, options: &CollectorOptions, since: &str) -> bool {
     let Some(schema) = row.text(SCHEMA) else { return false };
     let seen = row.text(LAST_SEEN).unwrap_or_default();
     row.text(DIGEST).is_some()
@@ -300,14 +304,14 @@ fn add_sums(sums: &[u128], samples: &mut Samples) {
     for (measure, sum) in MEASURES.iter().zip(sums) {
         let Some((family, unit)) = &measure.sum else { continue };
         let figure = match unit {
-            Unit::Plain => Figure::count(*sum),
-            Unit::Seconds => Figure::seconds(*sum),
+            Unit::Plain => MetricNumber::count(*sum),
+            Unit::Seconds => MetricNumber::seconds(*sum),
         };
         samples.add(family, &[], figure);
     }
 }
 
-fn add_digest(row: &Row, options: &Options, samples: &mut Samples) {
+fn add_digest(row: &Row, options: &CollectorOptions, samples: &mut Samples) {
     let text = |at: usize| row.text(at).unwrap_or_default();
     let (schema, digest) = (text(SCHEMA), text(DIGEST));
     let statement: String = if options.digest_text {
@@ -319,13 +323,18 @@ fn add_digest(row: &Row, options: &Options, samples: &mut Samples) {
     for (measure, at) in MEASURES.iter().zip(FIGURES..) {
         let Some(family) = &measure.by_digest else { continue };
         let sum = row.total(at);
-        samples.add(family, &labels, if measure.is_time { Figure::seconds(sum) } else { Figure::count(sum) });
+        samples.add(
+            family,
+            &labels,
+            if measure.is_time { MetricNumber::seconds(sum) } else { MetricNumber::count(sum) },
+        );
     }
     let quantiles = QUANTILES.iter().zip(FIGURES + MEASURES.len()..);
-    let quantiles = quantiles.map(|((name, share, _), at)| (*name, *share, Figure::seconds(row.total(at))));
-    let (sum, count) = (Figure::seconds(row.total(TIME)), row.count(COUNT));
-    let summary = Summary { quantiles: quantiles.collect(), sum, count };
-    samples.put(&LATENCY, &labels, Value::Summary(Box::new(summary)));
+    let quantiles =
+        quantiles.map(|((name, share, _), at)| (*name, *share, MetricNumber::seconds(row.total(at))));
+    let (sum, count) = (MetricNumber::seconds(row.total(TIME)), row.count(COUNT));
+    let summary = MetricSummary { quantiles: quantiles.collect(), sum, count };
+    samples.put(&LATENCY, &labels, MetricValue::Summary(Box::new(summary)));
 }
 
 // Histograms.
@@ -336,7 +345,7 @@ fn read_histograms(scrape: &mut Scrape<'_>, digests: Vec<Row>) -> Result<(), Err
     let kept = scrape.kept(&HISTOGRAMS, highest);
     let key = |row: &Row| (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
     let wanted: BTreeSet<(String, String)> = kept.iter().map(key).collect();
-    let mut histograms: BTreeMap<(String, String), Histogram> = BTreeMap::new();
+    let mut histograms: BTreeMap<(String, String), BucketCounts> = BTreeMap::new();
     let columns = ["SCHEMA_NAME", "DIGEST", "BUCKET_NUMBER", "COUNT_BUCKET"];
     let table = "events_statements_histogram_by_digest";
     let found = scrape.tables.each(table, &columns, "WHERE `COUNT_BUCKET` > 0", &mut |row| {
@@ -353,14 +362,14 @@ fn read_histograms(scrape: &mut Scrape<'_>, digests: Vec<Row>) -> Result<(), Err
         let of = key(row);
         let histogram = histograms.remove(&of).unwrap_or_default();
         let labels = [("schema", &*of.0), ("digest", &*of.1)];
-        let value = Value::Histogram(Box::new(histogram), Figure::seconds(row.total(TIME)));
+        let value = MetricValue::Histogram(Box::new(histogram), MetricNumber::seconds(row.total(TIME)));
         scrape.samples.put(&DURATION, &labels, value);
     }
     Ok(())
 }
 
 fn read_overall(scrape: &mut Scrape<'_>) -> Result<(), Error> {
-    let mut histogram = Histogram::default();
+    let mut histogram = BucketCounts::default();
     let columns = ["BUCKET_NUMBER", "COUNT_BUCKET"];
     let table = "events_statements_histogram_global";
     let found = scrape.tables.each(table, &columns, "WHERE `COUNT_BUCKET` > 0", &mut |row| {
@@ -375,7 +384,7 @@ fn read_overall(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     scrape.tables.each(table, &["SUM_TIMER_WAIT"], "WHERE `COUNT_STAR` > 0", &mut |row| {
         time = row.total(0).saturating_add(time);
     })?;
-    let value = Value::Histogram(Box::new(histogram), Figure::seconds(time));
+    let value = MetricValue::Histogram(Box::new(histogram), MetricNumber::seconds(time));
     scrape.samples.put(&ALL_DURATION, &[], value);
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use tare_engine::snapshot::WaitClass;
 
-use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::sample::{Family, Figure};
+use crate::export::collector::{Collector, CollectorGroup, Scrape};
+use crate::export::sample::{MetricDescription, MetricNumber};
 use crate::source::Error;
 
 static STATUS: Collector = Collector {
@@ -14,20 +14,25 @@ static STATUS: Collector = Collector {
 };
 
 /// The group that reads the status.
-pub(super) const GROUP: Group = Group { collectors: &[&STATUS], read };
+pub(super) const GROUP: CollectorGroup = CollectorGroup { collectors: &[&STATUS], read };
 
-static INFO: Family = Family::gauge("tare_info", "Tare's version, as a label.");
-static USED: Family = Family::gauge("tare_memory_used_bytes", "Memory tare holds in the server.");
-static CAP: Family = Family::gauge("tare_memory_cap_bytes", "Memory tare may hold in the server.");
-static EVICTED: Family =
-    Family::counter("tare_digests_evicted_total", "Digests that lost their place to others.");
-static LOST: Family = Family::counter("tare_lost_total", "What was lost for want of room, by what it was.");
-static ACTIVE: Family = Family::counter(
+static INFO: MetricDescription = MetricDescription::gauge("tare_info", "Tare's version, as a label.");
+static USED: MetricDescription =
+    MetricDescription::gauge("tare_memory_used_bytes", "Memory tare holds in the server.");
+static CAP: MetricDescription =
+    MetricDescription::gauge("tare_memory_cap_bytes", "Memory tare may hold in the server.");
+static EVICTED: MetricDescription =
+    MetricDescription::counter("tare_digests_evicted_total", "Digests that lost their place to others.");
+static LOST: MetricDescription =
+    MetricDescription::counter("tare_lost_total", "What was lost for want of room, by what it was.");
+static ACTIVE: MetricDescription = MetricDescription::counter(
     "tare_active_session_seconds_total",
     "Time of active sessions by what it went to, sampled; its rate is the average number of active sessions.",
 );
-static PROCESSORS: Family = Family::gauge("tare_processors", "Processors that the server may use.");
-static CONSUMER: Family = Family::gauge("tare_consumer_enabled", "Whether a consumer is on.");
+static PROCESSORS: MetricDescription =
+    MetricDescription::gauge("tare_processors", "Processors that the server may use.");
+static CONSUMER: MetricDescription =
+    MetricDescription::gauge("tare_consumer_enabled", "Whether a consumer is on.");
 
 fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     let samples = &mut scrape.samples;
@@ -44,7 +49,7 @@ fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
             ("digests_evicted", Some(count)) => samples.add(&EVICTED, &[], count),
             (name, Some(us)) if name.starts_with(WaitClass::TIME_ROW) => {
                 let class = name.trim_start_matches(WaitClass::TIME_ROW).replace('_', " ");
-                samples.add(&ACTIVE, &[("class", &class)], Figure::seconds(u128::from(us) * 1_000_000));
+                samples.add(&ACTIVE, &[("class", &class)], MetricNumber::seconds(u128::from(us) * 1_000_000));
             }
             _ => match (name.strip_suffix("_lost"), name.strip_prefix("consumer_"), number) {
                 (Some(what), _, Some(count)) => samples.add(&LOST, &[("what", what)], count),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::sample::{Family, Figure};
+use crate::export::collector::{Collector, CollectorGroup, Scrape};
+use crate::export::sample::{MetricDescription, MetricNumber};
 use crate::source::Error;
 
 static BY_NAME: Collector = Collector {
@@ -21,16 +21,19 @@ static BY_CLASS: Collector = Collector {
 };
 
 /// The group that reads the waits.
-pub(super) const GROUP: Group = Group { collectors: &[&BY_NAME, &BY_CLASS], read };
+pub(super) const GROUP: CollectorGroup = CollectorGroup { collectors: &[&BY_NAME, &BY_CLASS], read };
 
-static COUNT: Family =
-    Family::counter("mysql_perf_schema_events_waits_total", "The total events waits by event name.");
-static SECONDS: Family = Family::counter(
+static COUNT: MetricDescription = MetricDescription::counter(
+    "mysql_perf_schema_events_waits_total",
+    "The total events waits by event name.",
+);
+static SECONDS: MetricDescription = MetricDescription::counter(
     "mysql_perf_schema_events_waits_seconds_total",
     "The total seconds of events waits by event name.",
 );
-static CLASS_COUNT: Family = Family::counter("tare_waits_total", "Waits by class.");
-static CLASS_SECONDS: Family = Family::counter("tare_waits_seconds_total", "Time of waits by class.");
+static CLASS_COUNT: MetricDescription = MetricDescription::counter("tare_waits_total", "Waits by class.");
+static CLASS_SECONDS: MetricDescription =
+    MetricDescription::counter("tare_waits_seconds_total", "Time of waits by class.");
 
 fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     let mut classes: BTreeMap<String, (u128, u128)> = BTreeMap::new();
@@ -42,14 +45,14 @@ fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
         let class = classes.entry(class(&name).to_owned()).or_default();
         *class = (class.0.saturating_add(count), class.1.saturating_add(time));
         if by_name {
-            samples.add(&COUNT, &[("event_name", &name)], Figure::count(count));
-            samples.add(&SECONDS, &[("event_name", &name)], Figure::seconds(time));
+            samples.add(&COUNT, &[("event_name", &name)], MetricNumber::count(count));
+            samples.add(&SECONDS, &[("event_name", &name)], MetricNumber::seconds(time));
         }
     })?;
     if scrape.wants(&BY_CLASS) {
         for (class, (count, time)) in &classes {
-            scrape.samples.add(&CLASS_COUNT, &[("class", class)], Figure::count(*count));
-            scrape.samples.add(&CLASS_SECONDS, &[("class", class)], Figure::seconds(*time));
+            scrape.samples.add(&CLASS_COUNT, &[("class", class)], MetricNumber::count(*count));
+            scrape.samples.add(&CLASS_SECONDS, &[("class", class)], MetricNumber::seconds(*time));
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::settings::{Settings, TlsFiles};
+use super::settings::{OtlpSettings, TlsFiles};
 
 /// Most bytes read of a collector's answer.
 const ANSWER: usize = 64 << 10;
@@ -37,36 +37,39 @@ const PASSING: [StatusCode; 4] = [
 
 /// The reason why something was not accepted.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum PushFailure {
     /// A retry may succeed, perhaps only after a time that the collector gives.
     Passing { why: String, after: Option<Duration> },
     /// A retry would fail as well.
     Final(String),
 }
 
-fn passing(why: impl ToString) -> Failure {
-    Failure::Passing { why: why.to_string(), after: None }
+fn passing(why: impl ToString) -> PushFailure {
+    PushFailure::Passing { why: why.to_string(), after: None }
 }
 
 /// A collector's client.
 pub(super) struct Client {
-    settings: Settings,
+    settings: OtlpSettings,
     kept: Option<SendRequest<Full<Bytes>>>,
 }
 
 impl Client {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: OtlpSettings) -> Self {
         Self { settings, kept: None }
     }
 
     /// Sends a body, or only connects. Returns what the collector rejected of it.
-    pub(super) async fn send(&mut self, body: Option<Bytes>) -> Result<ExportMetricsPartialSuccess, Failure> {
+    pub(super) async fn send(
+        &mut self,
+        body: Option<Bytes>,
+    ) -> Result<ExportMetricsPartialSuccess, PushFailure> {
         let limit = self.settings.timeout;
         let late = || passing(format!("no answer within {limit:?}"));
         timeout(limit, self.try_send(body)).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn try_send(&mut self, body: Option<Bytes>) -> Result<ExportMetricsPartialSuccess, Failure> {
+    async fn try_send(&mut self, body: Option<Bytes>) -> Result<ExportMetricsPartialSuccess, PushFailure> {
         // It is stored again after the collector's answer; an interrupted connection cannot be reused.
         let kept = match self.kept.take() {
             Some(mut kept) => kept.ready().await.is_ok().then_some(kept),
@@ -87,8 +90,8 @@ impl Client {
         judge(head.status, &head.headers, &body)
     }
 
-    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
-        let Settings { endpoint, headers, gzip, .. } = &self.settings;
+    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, PushFailure> {
+        let OtlpSettings { endpoint, headers, gzip, .. } = &self.settings;
         let mut request = Request::post(&endpoint.path)
             .header(header::HOST, endpoint.authority())
             .header(header::CONTENT_TYPE, "application/x-protobuf")
@@ -99,7 +102,7 @@ impl Client {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        request.body(Full::new(body)).map_err(|error| Failure::Final(error.to_string()))
+        request.body(Full::new(body)).map_err(|error| PushFailure::Final(error.to_string()))
     }
 }
 
@@ -108,7 +111,7 @@ fn judge(
     status: StatusCode,
     headers: &HeaderMap,
     body: &Bytes,
-) -> Result<ExportMetricsPartialSuccess, Failure> {
+) -> Result<ExportMetricsPartialSuccess, PushFailure> {
     if status == StatusCode::OK {
         // An empty or unreadable answer means that all was accepted.
         let answer = ExportMetricsServiceResponse::decode(body.clone()).unwrap_or_default();
@@ -120,9 +123,9 @@ fn judge(
     let why = if said.is_empty() { status.to_string() } else { format!("{status}: {said}") };
     if PASSING.contains(&status) {
         let after = headers.get(header::RETRY_AFTER).and_then(retry_after);
-        return Err(Failure::Passing { why, after });
+        return Err(PushFailure::Passing { why, after });
     }
-    Err(Failure::Final(why))
+    Err(PushFailure::Final(why))
 }
 
 /// Parses seconds or a date.
@@ -133,7 +136,7 @@ fn retry_after(value: &HeaderValue) -> Option<Duration> {
     seconds.or_else(|| until()?.duration_since(SystemTime::now()).ok())
 }
 
-async fn connect(settings: &Settings) -> io::Result<SendRequest<Full<Bytes>>> {
+async fn connect(settings: &OtlpSettings) -> io::Result<SendRequest<Full<Bytes>>> {
     let endpoint = &settings.endpoint;
     let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
     stream.set_nodelay(true)?;
@@ -210,14 +213,17 @@ mod tests {
         };
         assert!(judged(200, None).is_ok_and(|it| it.rejected_data_points == 0));
         for status in [429, 502, 503, 504] {
-            assert!(matches!(judged(status, None), Err(Failure::Passing { after: None, .. })), "{status}");
+            assert!(
+                matches!(judged(status, None), Err(PushFailure::Passing { after: None, .. })),
+                "{status}"
+            );
         }
         for status in [301, 400, 401, 404, 413, 500, 501] {
-            let Err(Failure::Final(why)) = judged(status, None) else { panic!("{status}") };
+            let Err(PushFailure::Final(why)) = judged(status, None) else { panic!("{status}") };
             assert!(why.contains(&status.to_string()) && why.ends_with("why"), "{why}");
         }
         let after = |text| match judged(503, Some(text)) {
-            Err(Failure::Passing { after, .. }) => after,
+            Err(PushFailure::Passing { after, .. }) => after,
             other => panic!("{other:?}"),
         };
         assert_eq!(after("7"), Some(Duration::from_secs(7)));

@@ -23,13 +23,13 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::sample::{Family, Samples};
+use super::sample::{MetricDescription, Samples};
 use super::web::{PATIENCE, Service};
 use crate::Address;
 use crate::notice;
-use client::{Client, Failure};
+use client::{Client, PushFailure};
 pub use points::{Requests, Streams};
-pub use settings::{Endpoint, Error, Settings, TlsFiles};
+pub use settings::{CollectorEndpoint, Error, OtlpSettings, TlsFiles};
 
 /// Pause after the first failure, which doubles after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -37,20 +37,22 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
-static POINTS: Family =
-    Family::counter("tare_export_otlp_points_total", "Points pushed over OTLP, by what became of them.");
-static FAILURES: Family = Family::counter(
+static POINTS: MetricDescription = MetricDescription::counter(
+    "tare_export_otlp_points_total",
+    "Points pushed over OTLP, by what became of them.",
+);
+static FAILURES: MetricDescription = MetricDescription::counter(
     "tare_export_otlp_failures_total",
     "Tries to reach the collector or to push that failed.",
 );
-static MISSED: Family = Family::counter(
+static MISSED: MetricDescription = MetricDescription::counter(
     "tare_export_otlp_intervals_missed_total",
     "Intervals in which nothing was pushed: the collector was away, or the server did not answer in time.",
 );
 
 /// Counts of what was pushed.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct PushCounts {
     taken: AtomicU64,
     rejected: AtomicU64,
     dropped: AtomicU64,
@@ -58,7 +60,7 @@ pub(super) struct Tally {
     missed: AtomicU64,
 }
 
-impl Tally {
+impl PushCounts {
     pub(super) fn add_to(&self, samples: &mut Samples) {
         let all = [("taken", &self.taken), ("rejected", &self.rejected), ("dropped", &self.dropped)];
         for (result, count) in all {
@@ -74,13 +76,13 @@ impl Tally {
 /// # Errors
 ///
 /// The file that cannot be used, and the reason.
-pub fn check(settings: &Settings) -> io::Result<()> {
+pub fn check(settings: &OtlpSettings) -> io::Result<()> {
     if settings.endpoint.tls { client::tls(&settings.tls).map(drop) } else { Ok(()) }
 }
 
 /// Returns the resource attributes: those of the server, with additions and changes from the environment.
 #[must_use]
-pub fn resource(settings: &Settings, address: &Address) -> Resource {
+pub fn resource(settings: &OtlpSettings, address: &Address) -> Resource {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();
     let mut usual = vec![("service.name", "tare".to_owned())];
@@ -99,9 +101,9 @@ pub fn resource(settings: &Settings, address: &Address) -> Resource {
 }
 
 /// Pushes until the task is cancelled.
-pub(super) async fn push(settings: Settings, tally: Arc<Tally>, service: Arc<Service>) {
+pub(super) async fn push(settings: OtlpSettings, tally: Arc<PushCounts>, service: Arc<Service>) {
     let resource = resource(&settings, service.address());
-    let Settings { interval: every, timeout, gzip: compressed, .. } = settings;
+    let OtlpSettings { interval: every, timeout, gzip: compressed, .. } = settings;
     let mut pusher = Pusher {
         voice: Voice { collector: settings.endpoint.to_string(), said: None },
         client: Client::new(settings),
@@ -141,7 +143,7 @@ fn compress(body: &[u8]) -> Vec<u8> {
 /// Retries, counts, and reports problems.
 struct Pusher {
     client: Client,
-    tally: Arc<Tally>,
+    tally: Arc<PushCounts>,
     voice: Voice,
 }
 
@@ -174,12 +176,12 @@ impl Pusher {
         while Instant::now() < until {
             let (why, after) = match self.client.send(body.clone()).await {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::Final(why)) => {
+                Err(PushFailure::Final(why)) => {
                     self.tally.failures.fetch_add(1, Ordering::Relaxed);
                     self.voice.say(Some((Trouble::Refused, why)));
                     return Err(());
                 }
-                Err(Failure::Passing { why, after }) => (why, after),
+                Err(PushFailure::Passing { why, after }) => (why, after),
             };
             self.tally.failures.fetch_add(1, Ordering::Relaxed);
             self.voice.say(Some((Trouble::Away, why)));

@@ -13,8 +13,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
 use crate::export::histogram;
-use crate::export::sample::{Family, Figure, Kind, Samples, Set, Value};
-use crate::export::scrape::Look;
+use crate::export::sample::{MetricDescription, MetricKind, MetricNumber, MetricValue, Samples, Set};
+use crate::export::scrape::ScrapeResult;
 
 /// Most points of a request: with labels a few hundred kilobytes, while collectors accept some megabytes.
 const POINTS: usize = 1000;
@@ -35,7 +35,7 @@ fn nanoseconds(at: SystemTime) -> u64 {
 /// replaced, at some time after the previous scrape; the new stream starts there.
 pub struct Streams {
     hasher: RandomState,
-    known: HashMap<u64, Stream>,
+    known: HashMap<u64, CumulativeSeries>,
     /// Start of the exporter.
     own: u64,
     /// Start of the server.
@@ -45,7 +45,7 @@ pub struct Streams {
 }
 
 #[derive(Clone, Copy)]
-struct Stream {
+struct CumulativeSeries {
     start: u64,
     at: u64,
     value: f64,
@@ -71,7 +71,7 @@ impl Streams {
     }
 
     /// Begins a scrape. After a restart of the server, all figures start anew, whatever their values.
-    fn begin(&mut self, look: &Look) {
+    fn begin(&mut self, look: &ScrapeResult) {
         let last = self.last.1;
         if self.known.len() > 2 * self.last.0 + SPARE {
             self.known.retain(|_, stream| stream.at == last);
@@ -88,13 +88,13 @@ impl Streams {
     }
 
     /// Returns the start of a figure with this value.
-    fn start(&mut self, family: &Family, labels: Set<'_>, value: f64, origin: Option<u64>) -> u64 {
+    fn start(&mut self, family: &MetricDescription, labels: Set<'_>, value: f64, origin: Option<u64>) -> u64 {
         let at = self.last.1;
         self.last.0 += 1;
         let mut hasher = self.hasher.build_hasher();
         family.name.hash(&mut hasher);
         labels.for_each(|label| label.hash(&mut hasher));
-        let new = Stream { start: origin.unwrap_or(at).min(at), at, value };
+        let new = CumulativeSeries { start: origin.unwrap_or(at).min(at), at, value };
         let stream = self.known.entry(hasher.finish()).or_insert(new);
         if value < stream.value {
             stream.start = stream.at;
@@ -116,7 +116,7 @@ pub struct Requests<'a> {
 
 impl<'a> Requests<'a> {
     /// Divides a scrape.
-    pub fn of(look: &'a Look, streams: &'a mut Streams, resource: &'a Resource) -> Self {
+    pub fn of(look: &'a ScrapeResult, streams: &'a mut Streams, resource: &'a Resource) -> Self {
         streams.begin(look);
         let parts = [(&look.server, streams.server), (&look.own, Some(streams.own))];
         Self { streams, resource, parts, place: (0, 0, 0) }
@@ -176,13 +176,15 @@ impl Iterator for Requests<'_> {
 }
 
 /// Makes empty data of a kind.
-fn made(kind: Kind) -> metric::Data {
+fn made(kind: MetricKind) -> metric::Data {
     let (data_points, aggregation_temporality) = (vec![], CUMULATIVE);
     match kind {
-        Kind::Counter => metric::Data::Sum(Sum { data_points, aggregation_temporality, is_monotonic: true }),
-        Kind::Gauge => metric::Data::Gauge(Gauge { data_points }),
-        Kind::Summary => metric::Data::Summary(Summary { data_points: vec![] }),
-        Kind::Histogram => {
+        MetricKind::Counter => {
+            metric::Data::Sum(Sum { data_points, aggregation_temporality, is_monotonic: true })
+        }
+        MetricKind::Gauge => metric::Data::Gauge(Gauge { data_points }),
+        MetricKind::Summary => metric::Data::Summary(Summary { data_points: vec![] }),
+        MetricKind::Histogram => {
             metric::Data::Histogram(Histogram { data_points: vec![], aggregation_temporality })
         }
     }
@@ -190,16 +192,16 @@ fn made(kind: Kind) -> metric::Data {
 
 /// Points of a family.
 struct Points<'a> {
-    family: &'a Family,
+    family: &'a MetricDescription,
     origin: Option<u64>,
     streams: &'a mut Streams,
     made: metric::Data,
 }
 
 impl Points<'_> {
-    fn add(&mut self, labels: Set<'_>, value: &Value) {
+    fn add(&mut self, labels: Set<'_>, value: &MetricValue) {
         let (at, counted) = (self.streams.last.1, counted(value));
-        let is_counted = self.family.kind != Kind::Gauge;
+        let is_counted = self.family.kind != MetricKind::Gauge;
         let start = if is_counted {
             self.streams.start(self.family, labels.clone(), counted, self.origin)
         } else {
@@ -209,7 +211,7 @@ impl Points<'_> {
         match (&mut self.made, value) {
             (
                 metric::Data::Sum(Sum { data_points, .. }) | metric::Data::Gauge(Gauge { data_points }),
-                Value::Figure(figure),
+                MetricValue::Figure(figure),
             ) => data_points.push(NumberDataPoint {
                 attributes,
                 start_time_unix_nano: start,
@@ -217,8 +219,8 @@ impl Points<'_> {
                 value: Some(number(*figure)),
                 ..NumberDataPoint::default()
             }),
-            (metric::Data::Summary(summary), Value::Summary(value)) => {
-                let quantile = |(_, quantile, figure): &(_, f64, Figure)| {
+            (metric::Data::Summary(summary), MetricValue::Summary(value)) => {
+                let quantile = |(_, quantile, figure): &(_, f64, MetricNumber)| {
                     summary_data_point::ValueAtQuantile { quantile: *quantile, value: figure.real() }
                 };
                 summary.data_points.push(SummaryDataPoint {
@@ -231,7 +233,7 @@ impl Points<'_> {
                     ..SummaryDataPoint::default()
                 });
             }
-            (metric::Data::Histogram(all), Value::Histogram(value, sum)) => {
+            (metric::Data::Histogram(all), MetricValue::Histogram(value, sum)) => {
                 all.data_points.push(HistogramDataPoint {
                     attributes,
                     start_time_unix_nano: start,
@@ -251,20 +253,20 @@ impl Points<'_> {
 
 /// Returns the count that falls after a reset.
 #[expect(clippy::cast_precision_loss, reason = "compared with its like only")]
-fn counted(value: &Value) -> f64 {
+fn counted(value: &MetricValue) -> f64 {
     match value {
-        Value::Figure(figure) => figure.real(),
-        Value::Summary(summary) => summary.count as f64,
-        Value::Histogram(histogram, _) => histogram.total() as f64,
+        MetricValue::Figure(figure) => figure.real(),
+        MetricValue::Summary(summary) => summary.count as f64,
+        MetricValue::Histogram(histogram, _) => histogram.total() as f64,
     }
 }
 
 /// Converts a figure. A count stays whole; beyond 63 bits it becomes a double.
-fn number(figure: Figure) -> number_data_point::Value {
+fn number(figure: MetricNumber) -> number_data_point::Value {
     let whole = match figure {
-        Figure::Whole(count) => i64::try_from(count).ok(),
-        Figure::Signed(count) => Some(count),
-        Figure::Real(_) => None,
+        MetricNumber::Whole(count) => i64::try_from(count).ok(),
+        MetricNumber::Signed(count) => Some(count),
+        MetricNumber::Real(_) => None,
     };
     whole.map_or(number_data_point::Value::AsDouble(figure.real()), number_data_point::Value::AsInt)
 }

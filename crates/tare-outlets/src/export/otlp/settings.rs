@@ -24,9 +24,9 @@ pub struct Error {
 
 /// A collector, and what it is sent.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct OtlpSettings {
     /// Its address.
-    pub endpoint: Endpoint,
+    pub endpoint: CollectorEndpoint,
     /// Headers of every request, such as a key; never shown.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Interval between pushes.
@@ -43,7 +43,7 @@ pub struct Settings {
 
 /// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct CollectorEndpoint {
     /// Whether to use TLS.
     pub tls: bool,
     /// Name or address.
@@ -63,7 +63,7 @@ pub struct TlsFiles {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-impl Settings {
+impl OtlpSettings {
     /// Reads the values of `--otlp-endpoint` and `--otlp-interval`, or else the environment through
     /// `variable`; `None` if neither names an endpoint.
     ///
@@ -92,15 +92,18 @@ impl Settings {
     }
 }
 
-fn find_endpoint(given: Option<&str>, environment: &Environment<'_>) -> Result<Option<Endpoint>, Error> {
+fn find_endpoint(
+    given: Option<&str>,
+    environment: &Environment<'_>,
+) -> Result<Option<CollectorEndpoint>, Error> {
     if let Some(given) = given {
-        return Endpoint::base(given).map(Some).map_err(|why| wrong("--otlp-endpoint", why));
+        return CollectorEndpoint::base(given).map(Some).map_err(|why| wrong("--otlp-endpoint", why));
     }
     // The variable for metrics has the whole address, the other one the base for all signals.
     let (whole, base) = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT");
     let found = match (environment.get(whole), environment.get(base)) {
-        (Some(given), _) => Endpoint::parse(&given).map_err(|why| wrong(whole, why))?,
-        (None, Some(given)) => Endpoint::base(&given).map_err(|why| wrong(base, why))?,
+        (Some(given), _) => CollectorEndpoint::parse(&given).map_err(|why| wrong(whole, why))?,
+        (None, Some(given)) => CollectorEndpoint::base(&given).map_err(|why| wrong(base, why))?,
         (None, None) => return Ok(None),
     };
     Ok(Some(found))
@@ -110,7 +113,7 @@ fn wrong(name: impl Into<String>, why: impl Into<String>) -> Error {
     Error { name: name.into(), why: why.into() }
 }
 
-impl Endpoint {
+impl CollectorEndpoint {
     /// Parses a base address and appends the path of metrics, if it is missing.
     fn base(given: &str) -> Result<Self, String> {
         let mut endpoint = Self::parse(given)?;
@@ -138,14 +141,14 @@ impl Endpoint {
     }
 }
 
-impl std::fmt::Display for Endpoint {
+impl std::fmt::Display for CollectorEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scheme = if self.tls { "https" } else { "http" };
         write!(f, "{scheme}://{}{}", self.authority(), self.path)
     }
 }
 
-impl Endpoint {
+impl CollectorEndpoint {
     /// Returns `HOST:PORT` as in a URL.
     #[must_use]
     pub fn authority(&self) -> String {
@@ -263,8 +266,8 @@ fn pairs(list: &str) -> Option<Vec<(String, String)>> {
 mod tests {
     use super::*;
 
-    fn read(given: Option<&str>, variables: &[(&str, &str)]) -> Result<Option<Settings>, Error> {
-        Settings::read(given, None, &|name| {
+    fn read(given: Option<&str>, variables: &[(&str, &str)]) -> Result<Option<OtlpSettings>, Error> {
+        OtlpSettings::read(given, None, &|name| {
             variables.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
         })
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{Reader, one_of, own_socket};
-use crate::locks::innodb::{RowLockHolder, RowLockWait};
-use crate::locks::{INNODB, InnoDb, Lock, innodb, metadata, named};
+use crate::locks::innodb::{InnodbLockWait, RowLockHolder};
+use crate::locks::{INNODB, InnoDb, LockDescription, innodb, metadata, named};
 use crate::source::{Address, Error, Kind, Row, Source};
 use crate::top::look::{Holder, Locks, Wait};
 
@@ -42,7 +42,7 @@ impl Reader {
             return Ok(vec![]);
         }
         let rows = self.rows("metadata_locks", columns, "", notes)?;
-        let locks: Vec<metadata::Lock> = rows.iter().filter_map(metadata::lock).collect();
+        let locks: Vec<metadata::MetadataLockEntry> = rows.iter().filter_map(metadata::lock).collect();
         Ok(metadata::waits(&locks))
     }
 
@@ -92,7 +92,7 @@ impl Reader {
         for id in ids.chunks(1).take(LOOKED_UP) {
             locks.extend(self.rows("data_locks", &columns, &one_of("ENGINE_LOCK_ID", id), notes)?);
         }
-        let locks: HashMap<String, Lock> =
+        let locks: HashMap<String, LockDescription> =
             locks.iter().map(|row| (row.text(0).unwrap_or_default(), lock(row))).collect();
         let is_granted = |row: &Row| row.text(3).and_then(|id| locks.get(&id)).is_some_and(|it| it.granted);
         let held: HashSet<u64> =
@@ -120,7 +120,7 @@ impl Reader {
         let columns = ["PROCESSLIST_ID", "THREAD_ID"];
         let threads = self.rows("threads", &columns, "WHERE `PROCESSLIST_ID` IS NOT NULL", notes)?;
         let threads: HashMap<u64, u64> = threads.iter().map(|row| (row.count(0), row.count(1))).collect();
-        let wait = |it: &RowLockWait| {
+        let wait = |it: &InnodbLockWait| {
             let holder = match it.owner {
                 RowLockHolder::Session(session) => {
                     threads.get(&session).map_or(Holder::Unknown, |it| Holder::Thread(*it))
@@ -162,18 +162,24 @@ impl Reader {
 }
 
 /// Parses a row of `data_locks`.
-fn lock(row: &Row) -> Lock {
+fn lock(row: &Row) -> LockDescription {
     let table: Vec<String> = [row.text(1), row.text(2)].into_iter().flatten().collect();
-    Lock {
+    LockDescription {
         object: named(&table.join("."), row.text(3), row.text(4)),
         mode: row.text(5).unwrap_or_default(),
         granted: row.text(6).as_deref() == Some("GRANTED"),
-        ..Lock::default()
+        ..LockDescription::default()
     }
 }
 
 /// Makes a wait for a data lock from the ids of the two locks.
-fn pair(waiting: u64, holding: Holder, wanted: &str, held: &str, locks: &HashMap<String, Lock>) -> Wait {
+fn pair(
+    waiting: u64,
+    holding: Holder,
+    wanted: &str,
+    held: &str,
+    locks: &HashMap<String, LockDescription>,
+) -> Wait {
     // A wait is shown even if its locks could not be queried any more.
     let of = |id: &str| locks.get(id).cloned().unwrap_or_default();
     let wanted = of(wanted);

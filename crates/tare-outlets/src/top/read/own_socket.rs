@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{User, geteuid};
-use tare_connect::{Place, Server, Tls, listener};
+use tare_connect::{ServerAccount, ServerLocation, Tls, listener};
 
 use crate::source::{Address, Source};
 
@@ -29,8 +29,8 @@ pub(super) fn open(endpoint: &Path) -> Option<Source> {
         .find(|path| *path != endpoint && is_owned(path) && listener(path).is_ok_and(|it| it == server))?;
     let user = User::from_uid(geteuid()).ok()??.name;
     let (password, schema, tls) = (None, None, Tls::default());
-    let mut source = Source::open(Address::Account(Box::new(Server {
-        place: Place::Socket(socket),
+    let mut source = Source::open(Address::Account(Box::new(ServerAccount {
+        place: ServerLocation::Socket(socket),
         user,
         password,
         schema,

@@ -10,7 +10,9 @@ use tare_engine::{
 
 use crate::framework::stream::{KeptValue, LAST};
 use crate::table::SqlType::{self, BigIntUnsigned, Enum, LongBlob, LongText, VarChar};
-use crate::table::{Column, ColumnSet, Put, Query, RowValues, Rows, Sink, Stream, Table, Value};
+use crate::table::{
+    Column, ColumnSet, Put, Query, RowReceiver, RowSink, RowValues, StreamTable, Table, Value,
+};
 
 /// The table `tare_stream_statement_blocks`.
 pub(super) static STATEMENT_BLOCKS: StatementBlocks = StatementBlocks { columns: OnceLock::new() };
@@ -20,7 +22,7 @@ pub(super) struct StatementBlocks {
 }
 
 /// A row that is sent.
-enum Row<'a> {
+enum SentRow<'a> {
     Of(BlockRow<'a>),
     Last(&'a StreamPart, Scale),
 }
@@ -28,37 +30,37 @@ enum Row<'a> {
 /// The type of a row.
 const TYPES: SqlType = Enum(&["NAME", "DIGEST", "TEXT", "BLOCK", "LAST"]);
 
-impl Row<'_> {
+impl SentRow<'_> {
     fn type_name(&self) -> &'static str {
         match self {
-            Row::Of(BlockRow::Name(..)) => "NAME",
-            Row::Of(BlockRow::Digest(..)) => "DIGEST",
-            Row::Of(BlockRow::Text(..)) => "TEXT",
-            Row::Of(BlockRow::Block(_)) => "BLOCK",
-            Row::Last(..) => "LAST",
+            SentRow::Of(BlockRow::Name(..)) => "NAME",
+            SentRow::Of(BlockRow::Digest(..)) => "DIGEST",
+            SentRow::Of(BlockRow::Text(..)) => "TEXT",
+            SentRow::Of(BlockRow::Block(_)) => "BLOCK",
+            SentRow::Last(..) => "LAST",
         }
     }
 
     fn number(&self) -> Option<u64> {
         match self {
-            Row::Of(BlockRow::Name(class, _)) => Some((*class).into()),
-            Row::Of(BlockRow::Digest([number, _], _) | BlockRow::Text(number, _)) => Some(*number),
-            Row::Of(BlockRow::Block(block)) => Some(block.first),
-            Row::Last(..) => None,
+            SentRow::Of(BlockRow::Name(class, _)) => Some((*class).into()),
+            SentRow::Of(BlockRow::Digest([number, _], _) | BlockRow::Text(number, _)) => Some(*number),
+            SentRow::Of(BlockRow::Block(block)) => Some(block.first),
+            SentRow::Last(..) => None,
         }
     }
 
     fn block(&self) -> Option<&StatementBlock<'_>> {
-        if let Row::Of(BlockRow::Block(block)) = self { Some(block) } else { None }
+        if let SentRow::Of(BlockRow::Block(block)) = self { Some(block) } else { None }
     }
 
     fn scale(&self) -> Option<&Scale> {
-        if let Row::Last(_, scale) = self { Some(scale) } else { None }
+        if let SentRow::Last(_, scale) = self { Some(scale) } else { None }
     }
 }
 
 /// Function that puts a column.
-type PutColumn = fn(&Row<'_>, &mut dyn Put);
+type PutColumn = fn(&SentRow<'_>, &mut dyn Put);
 
 const fn column(
     name: &'static str,
@@ -80,22 +82,26 @@ const COLUMNS: &[(Column, PutColumn)] = &[
         |row, to| to.number(row.number()),
     ),
     column("EVENT_NAME", VarChar(128), "NAME: of an instrument, told once.", |row, to| {
-        to.some(if let Row::Of(BlockRow::Name(_, name)) = row { Some(name) } else { None });
+        to.some(if let SentRow::Of(BlockRow::Name(_, name)) = row { Some(name) } else { None });
     }),
     column("DIGEST_CHARSET", BigIntUnsigned, "DIGEST: what records have beside NUMBER.", |row, to| {
-        to.number(if let Row::Of(BlockRow::Digest([_, charset], _)) = row { Some(*charset) } else { None });
+        to.number(if let SentRow::Of(BlockRow::Digest([_, charset], _)) = row {
+            Some(*charset)
+        } else {
+            None
+        });
     }),
     column("DIGEST", VarChar(64), "DIGEST: as `events_statements_history_long` has it.", |row, to| {
-        to.some(if let Row::Of(BlockRow::Digest(_, of)) = row { Some(of.digest.as_str()) } else { None });
+        to.some(if let SentRow::Of(BlockRow::Digest(_, of)) = row { Some(of.digest.as_str()) } else { None });
     }),
     column("DIGEST_TEXT", LongText, "DIGEST: likewise.", |row, to| {
-        to.some(if let Row::Of(BlockRow::Digest(_, of)) = row { Some(of.text.as_str()) } else { None });
+        to.some(if let SentRow::Of(BlockRow::Digest(_, of)) = row { Some(of.text.as_str()) } else { None });
     }),
     column(
         "SQL_TEXT",
         LongText,
         "TEXT: of a statement of the next block, where it is not what the block has: it was cut, or is no ASCII.",
-        |row, to| to.some(if let Row::Of(BlockRow::Text(_, text)) = row { *text } else { None }),
+        |row, to| to.some(if let SentRow::Of(BlockRow::Text(_, text)) = row { *text } else { None }),
     ),
     column("THREAD_ID", BigIntUnsigned, "BLOCK: the thread.", |row, to| {
         to.number(row.block().map(|block| block.thread_id));
@@ -135,11 +141,11 @@ const COLUMNS: &[(Column, PutColumn)] = &[
     }),
 ];
 
-fn put(row: &Row<'_>, column: usize, to: &mut dyn Put) {
+fn put(row: &SentRow<'_>, column: usize, to: &mut dyn Put) {
     match (COLUMNS.get(column), row) {
         (Some((_, put)), _) => put(row, to),
-        (None, Row::Last(piece, _)) => LAST[column - COLUMNS.len()].put(piece, to),
-        (None, Row::Of(_)) => to.null(),
+        (None, SentRow::Last(piece, _)) => LAST[column - COLUMNS.len()].put(piece, to),
+        (None, SentRow::Of(_)) => to.null(),
     }
 }
 
@@ -162,27 +168,27 @@ impl Table for StatementBlocks {
     }
 
     /// Emits nothing: a stream needs a cursor.
-    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: RowSink<'_>) {}
 
-    fn stream(&self) -> Option<&dyn Stream> {
+    fn stream(&self) -> Option<&dyn StreamTable> {
         Some(self)
     }
 }
 
-impl Stream for StatementBlocks {
+impl StreamTable for StatementBlocks {
     fn has_statements(&self) -> bool {
         true
     }
 
-    fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows) {
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn RowReceiver) {
         let asks = |name: &str| {
             let is_it = |at: &usize| COLUMNS.get(*at).is_some_and(|(column, _)| column.name == name);
             items.iter().flatten().any(is_it)
         };
         let texts = BlockTexts { sql: asks("SQL_TEXT"), digest: asks("DIGEST") || asks("DIGEST_TEXT") };
         let tested = to.tested();
-        let mut send = |row: Row<'_>| {
-            if tested != ColumnSet::NONE && matches!(row, Row::Of(_)) && !to.wants(&row) {
+        let mut send = |row: SentRow<'_>| {
+            if tested != ColumnSet::NONE && matches!(row, SentRow::Of(_)) && !to.wants(&row) {
                 return ControlFlow::Continue(());
             }
             for (item, column) in items.iter().enumerate() {
@@ -195,16 +201,16 @@ impl Stream for StatementBlocks {
         };
         let mut flow = ControlFlow::Continue(());
         let piece = engine.stream_statement_blocks(cursor, texts, &mut |row| {
-            flow = send(Row::Of(row));
+            flow = send(SentRow::Of(row));
             flow
         });
         if flow.is_continue() {
-            let _last = send(Row::Last(&piece, engine.scale()));
+            let _last = send(SentRow::Last(&piece, engine.scale()));
         }
     }
 }
 
-impl RowValues for Row<'_> {
+impl RowValues for SentRow<'_> {
     fn value(&self, column: usize) -> Value<'_> {
         let mut kept = KeptValue(Value::Null);
         put(self, column, &mut kept);

@@ -6,15 +6,15 @@ mod statement;
 use std::ops::ControlFlow;
 
 use tare_engine::snapshot::{Parts, StageRow, TransactionRow, WaitRow};
-use tare_engine::{Cursor, Each, Engine, Origin, StreamPart};
+use tare_engine::{Cursor, Each, Engine, EventOrigin, StreamPart};
 
 use super::event;
 use crate::framework::column::ColumnDef;
-use crate::framework::stream::{Kind, StreamDef};
-use crate::table::{Put, Stream};
+use crate::framework::stream::{StreamDef, StreamType};
+use crate::table::{Put, StreamTable};
 
 /// All streams.
-pub static STREAMS: &[&dyn Stream] =
+pub static STREAMS: &[&dyn StreamTable] =
     &[&statement::STATEMENTS, &block::STATEMENT_BLOCKS, &TRANSACTIONS, &WAITS, &STAGES];
 
 /// Declares kinds whose events come as rows.
@@ -22,7 +22,7 @@ macro_rules! kinds {
     ($($kind:ident: $row:ty = $source:path),*) => {$(
         struct $kind;
 
-        impl Kind for $kind {
+        impl StreamType for $kind {
             type Event<'a> = $row;
             type Row = $row;
             fn put(event: &$row, _: usize, def: &ColumnDef<$row>, to: &mut dyn Put) {
@@ -32,9 +32,9 @@ macro_rules! kinds {
                 engine: &Engine,
                 cursor: &mut Cursor,
                 parts: Parts,
-                mut each: impl FnMut(&$row, &Origin) -> ControlFlow<()>,
+                mut each: impl FnMut(&$row, &EventOrigin) -> ControlFlow<()>,
             ) -> StreamPart {
-                const SOURCE: Source<$row> = $source;
+                const SOURCE: StreamFn<$row> = $source;
                 SOURCE(engine, cursor, parts, &mut each)
             }
         }
@@ -42,7 +42,7 @@ macro_rules! kinds {
 }
 
 /// Function that reads a stream of the engine.
-type Source<R> = fn(&Engine, &mut Cursor, Parts, Each<'_, R>) -> StreamPart;
+type StreamFn<R> = fn(&Engine, &mut Cursor, Parts, Each<'_, R>) -> StreamPart;
 
 kinds!(
     Transactions: TransactionRow = Engine::stream_transactions,

@@ -4,11 +4,11 @@
 use std::ops::{ControlFlow, Range};
 
 use tare_engine::snapshot::{Parts, StatementRow};
-use tare_engine::{Cursor, Engine, Origin, StreamPart, StreamedStatement};
+use tare_engine::{Cursor, Engine, EventOrigin, StreamPart, StreamedStatement};
 
 use crate::declarations::event;
 use crate::framework::column::{ColumnDef, nullable};
-use crate::framework::stream::{Kind, StreamDef};
+use crate::framework::stream::{StreamDef, StreamType};
 use crate::table::SqlType::{BigIntUnsigned, LongBlob};
 use crate::table::{Put, Value};
 
@@ -53,7 +53,7 @@ const SENT: &[ColumnDef<StatementRow>] = &[
 
 pub(super) struct StatementRows;
 
-impl Kind for StatementRows {
+impl StreamType for StatementRows {
     type Event<'a> = StreamedStatement<'a>;
     type Row = StatementRow;
     #[inline]
@@ -74,7 +74,7 @@ impl Kind for StatementRows {
         engine: &Engine,
         cursor: &mut Cursor,
         parts: Parts,
-        mut each: impl FnMut(&StreamedStatement<'_>, &Origin) -> ControlFlow<()>,
+        mut each: impl FnMut(&StreamedStatement<'_>, &EventOrigin) -> ControlFlow<()>,
     ) -> StreamPart {
         engine.stream_statements(cursor, parts, &mut each)
     }

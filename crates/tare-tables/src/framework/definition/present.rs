@@ -7,7 +7,7 @@ use tare_engine::Engine;
 use tare_engine::snapshot::{Present, PresentTable, ThreadKey};
 
 use super::TableDef;
-use crate::table::{Condition, PresentRows, Query, Sink};
+use crate::table::{Condition, PresentRows, Query, RowSink};
 
 /// The table that a declaration stands for, and its rows among those of a thread.
 pub(super) type Showing<R> = (PresentTable, fn(&Present) -> &[R]);
@@ -32,7 +32,7 @@ impl<R: 'static> PresentRows for TableDef<R> {
         Some(engine.threads_of(ThreadKey::Connection(connection)).iter().map(|row| row.thread_id).collect())
     }
 
-    fn scan_present(&self, present: &Present, query: &Query<'_>, sink: Sink<'_>) -> ControlFlow<()> {
+    fn scan_present(&self, present: &Present, query: &Query<'_>, sink: RowSink<'_>) -> ControlFlow<()> {
         let Some((_, rows)) = self.showing else { return ControlFlow::Continue(()) };
         rows(present).iter().try_for_each(|row| self.emit(row, query.conditions, &mut *sink))
     }

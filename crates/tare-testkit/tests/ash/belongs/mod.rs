@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
 use mysql::{Conn, Row};
-use tare_testkit::server::{LIMIT, Server, Settings, is_under_valgrind};
-use tare_testkit::subject::{Provider, checked_provider};
+use tare_testkit::server::{LIMIT, Server, StartSettings, is_under_valgrind};
+use tare_testkit::subject::{TestProvider, checked_provider};
 use tare_testkit::turn;
 
 use super::{HISTORY, rows, set_status, status};
@@ -217,11 +217,11 @@ fn judge_together(read: &Read) {
 
 /// A server that samples a thousand times a second, if its provider can be told to.
 fn server() -> Option<Server> {
-    if !Provider::under_test().is_tare() {
+    if !TestProvider::under_test().is_tare() {
         println!("skipped: the built-in has no such table");
         return None;
     }
-    let settings = Settings::new(Provider::under_test())
+    let settings = StartSettings::new(TestProvider::under_test())
         .tare_option("ash-interval", "10ms")
         .tare_option("ash-memory", "512K")
         .tare_option("sample", "1/3");

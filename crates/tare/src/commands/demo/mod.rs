@@ -12,12 +12,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mysql::prelude::Queryable;
 use tare_lab::bench::{Bench, Template};
 use tare_lab::interrupt::Interrupt;
-use tare_lab::load::{Load, Moment, Report};
+use tare_lab::load::{DriverEvent, DriverReport, Load};
 use tare_lab::machine;
 use tare_lab::record::Others;
-use tare_lab::server::Server;
+use tare_lab::server::LaunchedServer;
 use tare_lab::setting::Setting;
-use tare_lab::workload::Script;
+use tare_lab::workload::SysbenchScript;
 use tare_outlets::units;
 use tare_server::installation::Installation;
 
@@ -86,7 +86,7 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
         _ => Some(step("checking what else runs here", || Ok(machine::others(0.0, &interrupt)?))?),
     };
     let load = Load {
-        script: Script::Stock(WORKLOAD),
+        script: SysbenchScript::Stock(WORKLOAD),
         schema: "sbtest".into(),
         users: arguments.connections,
         options: [("tables", TABLES), ("table-size", ROWS)].map(|(n, v)| (n.into(), v.to_string())).into(),
@@ -163,7 +163,7 @@ fn meaning(level: &str) -> &'static str {
 }
 
 /// Prints what runs; fails if tare is not active in it.
-fn introduce(template: &Template, server: &Server) -> Result<()> {
+fn introduce(template: &Template, server: &LaunchedServer) -> Result<()> {
     endpoint::require_active(server)?;
     server
         .execute("SELECT 1 FROM performance_schema.tare_status LIMIT 1")
@@ -176,12 +176,12 @@ fn introduce(template: &Template, server: &Server) -> Result<()> {
     Ok(())
 }
 
-fn drive(bench: &Bench, load: &Load, server: &Server, seconds: u32) -> Result<Report> {
+fn drive(bench: &Bench, load: &Load, server: &LaunchedServer, seconds: u32) -> Result<DriverReport> {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} s  {msg}")?;
     let bar = ProgressBar::new(seconds.into()).with_style(style).with_message(format!("sysbench {WORKLOAD}"));
     bar.tick();
     let report = bench.driver.run(load, &server.target(), seconds, &bench.interrupt, &mut |moment| {
-        if let Moment::Second(p) = moment {
+        if let DriverEvent::Second(p) = moment {
             bar.set_position(p.second);
             let (t, q) = (units::rate(p.transactions_per_second), units::rate(p.queries_per_second));
             bar.set_message(format!("{t} transactions/s, {q} statements/s"));

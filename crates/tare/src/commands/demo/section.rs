@@ -9,7 +9,7 @@ use crate::page::{self, Column, Grid};
 
 /// The format of a value.
 #[derive(Clone, Copy, Debug)]
-enum Shown {
+enum ValueFormat {
     /// A name or text, truncated at its end.
     Text,
     /// A path, truncated at its beginning.
@@ -29,7 +29,7 @@ pub(crate) struct DemoSection {
     /// The server's table that it reads.
     pub(crate) source: &'static str,
     sql: &'static str,
-    columns: &'static [(&'static str, Shown)],
+    columns: &'static [(&'static str, ValueFormat)],
 }
 
 /// The tables in the order of display.
@@ -41,12 +41,12 @@ pub(crate) const SECTIONS: &[DemoSection] = &[
               FROM performance_schema.events_statements_summary_by_digest
               WHERE SCHEMA_NAME = 'sbtest' ORDER BY SUM_TIMER_WAIT DESC LIMIT 12",
         columns: &[
-            ("STATEMENT", Shown::Text),
-            ("CALLS", Shown::Count),
-            ("TOTAL", Shown::Time),
-            ("AVERAGE", Shown::Time),
-            ("MAXIMUM", Shown::Time),
-            ("ROWS READ", Shown::Count),
+            ("STATEMENT", ValueFormat::Text),
+            ("CALLS", ValueFormat::Count),
+            ("TOTAL", ValueFormat::Time),
+            ("AVERAGE", ValueFormat::Time),
+            ("MAXIMUM", ValueFormat::Time),
+            ("ROWS READ", ValueFormat::Count),
         ],
     },
     DemoSection {
@@ -57,11 +57,11 @@ pub(crate) const SECTIONS: &[DemoSection] = &[
               WHERE COUNT_STAR > 0 AND EVENT_NAME <> 'idle' AND EVENT_NAME NOT LIKE 'wait/synch/cond/%'
               ORDER BY SUM_TIMER_WAIT DESC LIMIT 12",
         columns: &[
-            ("EVENT", Shown::Path),
-            ("COUNT", Shown::Count),
-            ("TOTAL", Shown::Time),
-            ("AVERAGE", Shown::Time),
-            ("MAXIMUM", Shown::Time),
+            ("EVENT", ValueFormat::Path),
+            ("COUNT", ValueFormat::Count),
+            ("TOTAL", ValueFormat::Time),
+            ("AVERAGE", ValueFormat::Time),
+            ("MAXIMUM", ValueFormat::Time),
         ],
     },
     DemoSection {
@@ -72,12 +72,12 @@ pub(crate) const SECTIONS: &[DemoSection] = &[
               FROM performance_schema.table_io_waits_summary_by_table
               WHERE COUNT_STAR > 0 ORDER BY SUM_TIMER_WAIT DESC LIMIT 6",
         columns: &[
-            ("TABLE", Shown::Text),
-            ("FETCHED", Shown::Count),
-            ("INSERTED", Shown::Count),
-            ("UPDATED", Shown::Count),
-            ("DELETED", Shown::Count),
-            ("TIME", Shown::Time),
+            ("TABLE", ValueFormat::Text),
+            ("FETCHED", ValueFormat::Count),
+            ("INSERTED", ValueFormat::Count),
+            ("UPDATED", ValueFormat::Count),
+            ("DELETED", ValueFormat::Count),
+            ("TIME", ValueFormat::Time),
         ],
     },
     DemoSection {
@@ -88,13 +88,13 @@ pub(crate) const SECTIONS: &[DemoSection] = &[
               FROM performance_schema.file_summary_by_instance
               ORDER BY SUM_TIMER_WAIT DESC LIMIT 6",
         columns: &[
-            ("FILE", Shown::Path),
-            ("READS", Shown::Count),
-            ("READ", Shown::Bytes),
-            ("WRITES", Shown::Count),
-            ("WRITTEN", Shown::Bytes),
-            ("OTHER", Shown::Count),
-            ("TIME", Shown::Time),
+            ("FILE", ValueFormat::Path),
+            ("READS", ValueFormat::Count),
+            ("READ", ValueFormat::Bytes),
+            ("WRITES", ValueFormat::Count),
+            ("WRITTEN", ValueFormat::Bytes),
+            ("OTHER", ValueFormat::Count),
+            ("TIME", ValueFormat::Time),
         ],
     },
     DemoSection {
@@ -104,11 +104,11 @@ pub(crate) const SECTIONS: &[DemoSection] = &[
               FROM performance_schema.memory_summary_global_by_event_name
               ORDER BY CURRENT_NUMBER_OF_BYTES_USED DESC LIMIT 8",
         columns: &[
-            ("INSTRUMENT", Shown::Path),
-            ("ALLOCATED", Shown::Count),
-            ("FREED", Shown::Count),
-            ("NOW", Shown::Bytes),
-            ("HIGHEST", Shown::Bytes),
+            ("INSTRUMENT", ValueFormat::Path),
+            ("ALLOCATED", ValueFormat::Count),
+            ("FREED", ValueFormat::Count),
+            ("NOW", ValueFormat::Bytes),
+            ("HIGHEST", ValueFormat::Bytes),
         ],
     },
 ];
@@ -133,12 +133,12 @@ impl DemoSection {
     }
 }
 
-impl Shown {
+impl ValueFormat {
     fn column(self) -> Column {
         match self {
-            Shown::Text => Column::CutEnd,
-            Shown::Path => Column::CutStart,
-            Shown::Count | Shown::Time | Shown::Bytes => Column::Right,
+            ValueFormat::Text => Column::CutEnd,
+            ValueFormat::Path => Column::CutStart,
+            ValueFormat::Count | ValueFormat::Time | ValueFormat::Bytes => Column::Right,
         }
     }
 
@@ -148,13 +148,13 @@ impl Shown {
             _ => mysql::from_value_opt::<u64>(value.clone()).map_or_else(|_| "NULL".into(), of),
         };
         match self {
-            Shown::Text | Shown::Path => mysql::from_value_opt::<Option<String>>(value.clone())
+            ValueFormat::Text | ValueFormat::Path => mysql::from_value_opt::<Option<String>>(value.clone())
                 .ok()
                 .flatten()
                 .unwrap_or_else(|| "NULL".into()),
-            Shown::Count => number(units::count),
-            Shown::Time => number(units::picoseconds),
-            Shown::Bytes => number(units::bytes),
+            ValueFormat::Count => number(units::count),
+            ValueFormat::Time => number(units::picoseconds),
+            ValueFormat::Bytes => number(units::bytes),
         }
     }
 }
@@ -165,11 +165,11 @@ mod tests {
 
     #[test]
     fn values_are_shown_by_kind() {
-        assert_eq!(Shown::Count.text(Value::Bytes(b"12345".to_vec())), "12,345");
-        assert_eq!(Shown::Time.text(Value::UInt(1500)), "1.50 ns");
-        assert_eq!(Shown::Bytes.text(Value::Int(-2048)), "-2.00 KiB");
-        assert_eq!(Shown::Text.text(Value::NULL), "NULL");
-        assert_eq!(Shown::Count.text(Value::UInt(u64::MAX)), "18,446,744,073,709,551,615");
+        assert_eq!(ValueFormat::Count.text(Value::Bytes(b"12345".to_vec())), "12,345");
+        assert_eq!(ValueFormat::Time.text(Value::UInt(1500)), "1.50 ns");
+        assert_eq!(ValueFormat::Bytes.text(Value::Int(-2048)), "-2.00 KiB");
+        assert_eq!(ValueFormat::Text.text(Value::NULL), "NULL");
+        assert_eq!(ValueFormat::Count.text(Value::UInt(u64::MAX)), "18,446,744,073,709,551,615");
     }
 
     #[test]

@@ -16,14 +16,14 @@ use serde::Serialize;
 use tare_host::options::Root;
 use tare_lab::interrupt::Interrupt;
 
-use crate::change::{Change, Undo};
+use crate::change::{FileChange, Undo};
 use crate::checks::{self, Finding};
 use crate::durations;
 use crate::exit::{self, INTERRUPTED, REFUSED};
 use crate::last_run;
-use crate::output::Answer;
+use crate::output::CommandOutput;
 use crate::provider;
-use crate::server::Server;
+use crate::server::FoundServer;
 use restart::Restart;
 
 /// Make the servers of this machine load tare
@@ -87,7 +87,7 @@ pub(crate) struct Servers {
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) answer: CommandOutput,
 }
 
 /// The message if a loaded provider cannot be read.
@@ -98,12 +98,12 @@ const PROGRAMS: [&str; 2] = ["/usr/bin/tare", "/usr/local/bin/tare"];
 
 /// What was done, or would be done, for a server.
 #[derive(Debug, Serialize)]
-struct Outcome {
+struct InstallOutcome {
     server: String,
     /// `planned`, `changed`, `unchanged`, `refused`, `put-back` or `failed`.
-    state: State,
+    state: InstallState,
     /// Files that are written or removed, with their new content.
-    changes: Vec<Change>,
+    changes: Vec<FileChange>,
     /// Problems that are in the way, or will remain.
     findings: Vec<Finding>,
     /// Whether the server was restarted and answered.
@@ -117,7 +117,7 @@ struct Outcome {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum State {
+enum InstallState {
     Planned,
     Changed,
     Unchanged,
@@ -126,9 +126,9 @@ enum State {
     Failed,
 }
 
-impl State {
+impl InstallState {
     fn has_failed(self) -> bool {
-        matches!(self, State::Refused | State::PutBack | State::Failed)
+        matches!(self, InstallState::Refused | InstallState::PutBack | InstallState::Failed)
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn install(arguments: &Install, interrupt: &Interrupt) -> Result<Exit
     each(&arguments.servers, &root, interrupt, |server| {
         let (changes, findings) = plan::install(server, &provider, &program);
         if findings.iter().any(plan::is_in_the_way) {
-            return Outcome::refused(server, findings);
+            return InstallOutcome::refused(server, findings);
         }
         apply(server, &arguments.servers, changes, findings, Aim { provider: Some(&provider), interrupt })
     })
@@ -149,7 +149,7 @@ pub(crate) fn install(arguments: &Install, interrupt: &Interrupt) -> Result<Exit
 /// Runs `tare uninstall`.
 pub(crate) fn uninstall(arguments: &Uninstall, interrupt: &Interrupt) -> Result<ExitCode> {
     let root = Root::new(&arguments.servers.root);
-    let all = Server::all(&root);
+    let all = FoundServer::all(&root);
     each(&arguments.servers, &root, interrupt, |server| {
         let (changes, findings) = plan::uninstall(server, &all);
         let mut outcome =
@@ -163,7 +163,7 @@ pub(crate) fn uninstall(arguments: &Uninstall, interrupt: &Interrupt) -> Result<
 }
 
 /// Removes what earlier versions left in the data directory, if it exists and is readable.
-fn leftovers(server: &Server) -> Vec<String> {
+fn leftovers(server: &FoundServer) -> Vec<String> {
     let data = server.root.at(&server.data(&server.prospect()));
     match tare_mariadb::install::list(&data) {
         Ok(left) if !left.is_empty() => tare_mariadb::install::remove(&data).unwrap_or_default(),
@@ -184,7 +184,7 @@ fn each(
     arguments: &Servers,
     root: &Root,
     interrupt: &Interrupt,
-    act: impl Fn(&Server) -> Outcome,
+    act: impl Fn(&FoundServer) -> InstallOutcome,
 ) -> Result<ExitCode> {
     arguments.answer.written(|| every(arguments, root, interrupt, act))
 }
@@ -193,17 +193,17 @@ fn every(
     arguments: &Servers,
     root: &Root,
     interrupt: &Interrupt,
-    act: impl Fn(&Server) -> Outcome,
+    act: impl Fn(&FoundServer) -> InstallOutcome,
 ) -> Result<ExitCode> {
     let servers = meant(arguments, root)?;
-    let outcomes: Vec<Outcome> = servers.iter().take_while(|_| !interrupt.is_set()).map(act).collect();
+    let outcomes: Vec<InstallOutcome> = servers.iter().take_while(|_| !interrupt.is_set()).map(act).collect();
     if arguments.answer.format.is_json() {
         println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "servers": outcomes }))?);
     } else {
-        outcomes.iter().for_each(Outcome::print);
+        outcomes.iter().for_each(InstallOutcome::print);
     }
     let failed = outcomes.iter().any(|outcome| outcome.state.has_failed());
-    let left: Vec<String> = servers[outcomes.len()..].iter().map(Server::name).collect();
+    let left: Vec<String> = servers[outcomes.len()..].iter().map(FoundServer::name).collect();
     if !left.is_empty() {
         eprintln!("interrupted; nothing was done to {}", left.join(", "));
     }
@@ -215,9 +215,9 @@ fn every(
 }
 
 /// Returns the servers of the named units, or all.
-fn meant(arguments: &Servers, root: &Root) -> Result<Vec<Server>> {
+fn meant(arguments: &Servers, root: &Root) -> Result<Vec<FoundServer>> {
     let unit = |name: &String| {
-        Server::of_unit(root, name).ok_or_else(|| {
+        FoundServer::of_unit(root, name).ok_or_else(|| {
             exit::wrong(anyhow::anyhow!(
                 "--unit {name}: there is no unit {name}, or it is masked; without --unit every server's is taken"
             ))
@@ -226,7 +226,8 @@ fn meant(arguments: &Servers, root: &Root) -> Result<Vec<Server>> {
     if !arguments.units.is_empty() {
         return arguments.units.iter().map(unit).collect();
     }
-    let servers: Vec<Server> = Server::all(root).into_iter().filter(|server| server.unit.is_some()).collect();
+    let servers: Vec<FoundServer> =
+        FoundServer::all(root).into_iter().filter(|server| server.unit.is_some()).collect();
     if servers.is_empty() {
         bail!(
             "no systemd unit that starts mariadbd was found; name one with --unit, and for a server that is started otherwise \
@@ -266,14 +267,14 @@ fn named_within(root: &Path, path: &Path) -> Result<PathBuf> {
 }
 
 fn apply(
-    server: &Server,
+    server: &FoundServer,
     arguments: &Servers,
-    mut changes: Vec<Change>,
+    mut changes: Vec<FileChange>,
     findings: Vec<Finding>,
     aim: Aim<'_>,
-) -> Outcome {
+) -> InstallOutcome {
     changes.retain(|change| !change.is_done(&server.root));
-    let mut outcome = Outcome { findings, ..Outcome::new(server, changes) };
+    let mut outcome = InstallOutcome { findings, ..InstallOutcome::new(server, changes) };
     let anything = !outcome.changes.is_empty();
     let restart = Restart::new(server, arguments, aim.interrupt);
     let outdated = aim.provider.and_then(|_| checks::outdated(server, &restart.process()?));
@@ -282,7 +283,7 @@ fn apply(
         outcome.findings.extend(outdated.clone());
     }
     if arguments.dry_run {
-        outcome.state = if anything { State::Planned } else { State::Unchanged };
+        outcome.state = if anything { InstallState::Planned } else { InstallState::Unchanged };
         return outcome;
     }
     let mut undo = Undo::default();
@@ -291,7 +292,7 @@ fn apply(
         outcome.put_back(&error, &mut undo, None);
         return outcome;
     }
-    outcome.state = if anything { State::Changed } else { State::Unchanged };
+    outcome.state = if anything { InstallState::Changed } else { InstallState::Unchanged };
     if arguments.restart && wanted && restart.is_stopped() {
         outcome.why = Some("the unit is not active, and was not started".into());
     } else if arguments.restart && wanted {
@@ -304,7 +305,7 @@ fn apply(
 /// Saves what a start of the server changes, and keeps its loaded provider if `replaced` takes its place. The
 /// result is reported if it has to be undone.
 fn keep(
-    server: &Server,
+    server: &FoundServer,
     restart: &Restart,
     replaced: Option<&Path>,
     undo: &mut Undo,
@@ -335,21 +336,21 @@ fn loaded(restart: &Restart) -> Result<File, &'static str> {
     is_root_s.then_some(file).ok_or("belongs to somebody else than root, or can be written by others")
 }
 
-impl Outcome {
-    fn new(server: &Server, changes: Vec<Change>) -> Outcome {
+impl InstallOutcome {
+    fn new(server: &FoundServer, changes: Vec<FileChange>) -> InstallOutcome {
         let (findings, leftovers) = (vec![], vec![]);
-        let (server, state) = (server.name(), State::Unchanged);
-        Outcome { server, state, changes, findings, restarted: false, leftovers, why: None }
+        let (server, state) = (server.name(), InstallState::Unchanged);
+        InstallOutcome { server, state, changes, findings, restarted: false, leftovers, why: None }
     }
 
-    fn refused(server: &Server, findings: Vec<Finding>) -> Outcome {
-        Outcome { findings, state: State::Refused, ..Outcome::new(server, vec![]) }
+    fn refused(server: &FoundServer, findings: Vec<Finding>) -> InstallOutcome {
+        InstallOutcome { findings, state: InstallState::Refused, ..InstallOutcome::new(server, vec![]) }
     }
 
     /// Restarts the server, too; undoes everything if it does not start correctly.
     fn restart(
         &mut self,
-        server: &Server,
+        server: &FoundServer,
         restart: &Restart,
         active: bool,
         replaced: Option<&Path>,
@@ -374,22 +375,22 @@ impl Outcome {
     fn put_back(&mut self, error: &Error, undo: &mut Undo, restarted: Option<&Restart>) {
         let put = undo.put_back();
         let again = restarted.map_or(Ok(()), Restart::again).context("restarting it as it was failed, too");
-        self.state = if put.is_ok() { State::PutBack } else { State::Failed };
+        self.state = if put.is_ok() { InstallState::PutBack } else { InstallState::Failed };
         let errors = [put, again].into_iter().filter_map(Result::err).map(|error| format!("; {error:#}"));
         self.why = Some(format!("{error:#}{}", errors.collect::<String>()));
     }
 
     fn print(&self) {
         let state = match self.state {
-            State::Planned => "would be changed",
-            State::Changed if self.restarted => "changed, restarted and as it should be",
-            State::Changed => "changed; what is written counts from the next start on",
-            State::Unchanged if self.restarted => "restarted and as it should be",
-            State::Unchanged if !self.findings.is_empty() => "nothing to write",
-            State::Unchanged => "is as it should be",
-            State::Refused => "left alone: something is in the way",
-            State::PutBack => "put back as it was",
-            State::Failed => "failed, and could not be put back as it was",
+            InstallState::Planned => "would be changed",
+            InstallState::Changed if self.restarted => "changed, restarted and as it should be",
+            InstallState::Changed => "changed; what is written counts from the next start on",
+            InstallState::Unchanged if self.restarted => "restarted and as it should be",
+            InstallState::Unchanged if !self.findings.is_empty() => "nothing to write",
+            InstallState::Unchanged => "is as it should be",
+            InstallState::Refused => "left alone: something is in the way",
+            InstallState::PutBack => "put back as it was",
+            InstallState::Failed => "failed, and could not be put back as it was",
         };
         println!("{}: {state}", self.server);
         self.changes.iter().for_each(|change| print!("{change}"));

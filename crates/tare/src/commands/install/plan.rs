@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::change::Change;
-use crate::checks::{self, Finding, Kind};
+use crate::change::FileChange;
+use crate::checks::{self, Finding, FindingKind};
 use crate::server::unit::{SystemdUnit, TRIAL, TRIALS};
-use crate::server::{PRELOAD, Server, TRIED, has_provider, is_provider, option_file, preloads};
+use crate::server::{FoundServer, PRELOAD, TRIED, has_provider, is_provider, option_file, preloads};
 
 /// Name of the drop-in, which sorts after most others, because it takes over their preloads.
 const DROP_IN: &str = "zz-tare.conf";
@@ -16,7 +16,11 @@ const UNITS: &str = "/etc/systemd/system";
 const HEAD: &str = "# Written by `tare install`; `tare uninstall` removes it.\n";
 
 /// Returns the files that a server's unit needs to load the provider, and the doctor's findings about it.
-pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<Change>, Vec<Finding>) {
+pub(super) fn install(
+    server: &FoundServer,
+    provider: &Path,
+    program: &Path,
+) -> (Vec<FileChange>, Vec<Finding>) {
     if let Some(finding) = checks::no_way_to_install(server) {
         return (vec![], vec![finding]);
     }
@@ -28,7 +32,7 @@ pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<
     {
         match content {
             _ if is_anothers(server, &path) => findings.push(in_place_of_ours(&path)),
-            Ok(content) => changes.push(Change { path, content: Some(content.into()) }),
+            Ok(content) => changes.push(FileChange { path, content: Some(content.into()) }),
             Err(finding) => findings.push(finding),
         }
     }
@@ -36,7 +40,7 @@ pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<
         Some(path) if is_anothers(server, &path) => findings.extend(checks::unasked_plugin(server)),
         Some(path) => {
             let content = option_text(server, &path);
-            changes.push(Change { path, content: Some(content) });
+            changes.push(FileChange { path, content: Some(content) });
         }
         // It is optional if the plugin needs no file.
         None => findings.extend(checks::unread_options(server)),
@@ -45,7 +49,7 @@ pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<
 }
 
 /// Removes all files that `tare install` wrote; those that servers share stay while another unit has tare.
-pub(super) fn uninstall(server: &Server, all: &[Server]) -> (Vec<Change>, Vec<Finding>) {
+pub(super) fn uninstall(server: &FoundServer, all: &[FoundServer]) -> (Vec<FileChange>, Vec<Finding>) {
     let Some(unit) = &server.unit else { return (vec![], vec![]) };
     let is_file = |path: &PathBuf| server.root.at(path).is_file();
     let own = drop_in_path(unit);
@@ -56,7 +60,7 @@ pub(super) fn uninstall(server: &Server, all: &[Server]) -> (Vec<Change>, Vec<Fi
     let mut options: Vec<PathBuf> = option_file::places(server).into_iter().chain(usual).collect();
     options.sort();
     options.dedup();
-    let has_tare = |other: &&Server| {
+    let has_tare = |other: &&FoundServer| {
         let other = other.unit.as_ref().filter(|other| other.name != unit.name);
         other.is_some_and(|other| is_file(&drop_in_path(other)))
     };
@@ -66,7 +70,7 @@ pub(super) fn uninstall(server: &Server, all: &[Server]) -> (Vec<Change>, Vec<Fi
     let files = std::iter::once(own.clone()).chain(options).chain(trial);
     let files = files.filter(|path| !is_anothers(server, path));
     let files = files.chain(Some(unit.trial()).filter(is_file));
-    let changes = files.map(|path| Change { path, content: None }).collect();
+    let changes = files.map(|path| FileChange { path, content: None }).collect();
     let left = unit.environment_without(&own).remove(PRELOAD);
     let left = left.filter(|variable| has_provider(variable.value.as_ref()));
     let still = left.map(|variable| {
@@ -78,7 +82,7 @@ pub(super) fn uninstall(server: &Server, all: &[Server]) -> (Vec<Change>, Vec<Fi
 }
 
 /// Returns whether there is such a file that somebody else wrote; it is left alone.
-fn is_anothers(server: &Server, path: &Path) -> bool {
+fn is_anothers(server: &FoundServer, path: &Path) -> bool {
     // It may not be UTF-8.
     fs::read(server.root.at(path)).is_ok_and(|bytes| !bytes.starts_with(HEAD.as_bytes()))
 }
@@ -91,7 +95,7 @@ fn in_place_of_ours(path: &Path) -> Finding {
 /// Returns whether an installation is refused because of this finding: the server would not have tare, or not
 /// start. Full tables and a missing plugin are only reported.
 pub(super) fn is_in_the_way(finding: &Finding) -> bool {
-    finding.kind == Kind::Problem && finding.check != "plugin"
+    finding.kind == FindingKind::Problem && finding.check != "plugin"
 }
 
 fn drop_in_path(unit: &SystemdUnit) -> PathBuf {
@@ -155,7 +159,7 @@ fn drop_in(unit: &SystemdUnit, provider: &Path) -> Result<String, Finding> {
 
 /// Returns the option file: it loads the plugin, if that is installed and not loaded otherwise, and has a
 /// place for tare's own options.
-fn option_text(server: &Server, path: &Path) -> Vec<u8> {
+fn option_text(server: &FoundServer, path: &Path) -> Vec<u8> {
     let wanted = option_file::is_needed(server, Some(path));
     let plugin = if wanted {
         "[mariadbd]\n# the storage engine the tables are read through\nplugin-load-add = ha_federatedx\n\n"

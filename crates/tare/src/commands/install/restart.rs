@@ -15,8 +15,8 @@ use tare_lab::interrupt::Interrupt;
 use super::Servers;
 use crate::checks;
 use crate::endpoint::{self, EndpointReach};
-use crate::server::Server;
-use crate::server::process::Process;
+use crate::server::FoundServer;
+use crate::server::process::ServerProcess;
 use crate::server::unit::SystemdUnit;
 
 /// Interval of checks.
@@ -43,7 +43,7 @@ pub(super) struct Restart {
 
 impl Restart {
     /// Prepares the restart of a server in its present state.
-    pub(super) fn new(server: &Server, arguments: &Servers, interrupt: &Interrupt) -> Restart {
+    pub(super) fn new(server: &FoundServer, arguments: &Servers, interrupt: &Interrupt) -> Restart {
         let endpoint = server.endpoint(&server.prospect());
         Restart {
             unit: server.name(),
@@ -74,8 +74,8 @@ impl Restart {
     }
 
     /// Returns the process in which tare is active.
-    pub(super) fn process(&self) -> Option<Process> {
-        Process::look(self.before?).ok()
+    pub(super) fn process(&self) -> Option<ServerProcess> {
+        ServerProcess::look(self.before?).ok()
     }
 
     /// Restarts the server and waits until tare answers in it, or is gone. The time limit covers both.
@@ -102,9 +102,9 @@ impl Restart {
     }
 
     /// Notes what the restarted server runs with, for `tare doctor` after the next update.
-    pub(super) fn note(&self, server: &Server) {
-        let process = serving(&self.endpoint).and_then(|pid| Process::look(pid).ok());
-        checks::note(&Server { process, ..server.clone() });
+    pub(super) fn note(&self, server: &FoundServer) {
+        let process = serving(&self.endpoint).and_then(|pid| ServerProcess::look(pid).ok());
+        checks::note(&FoundServer { process, ..server.clone() });
     }
 
     /// Restarts the server as it was. It cannot be interrupted.

@@ -10,7 +10,7 @@ use tare_lab::{journal, workload};
 
 use crate::durations;
 use crate::exit::wrong;
-use crate::names::Names;
+use crate::names::NameParser;
 use crate::page;
 use crate::provider::{self, ProviderPrograms};
 use crate::study::bench::{Plan, order};
@@ -51,7 +51,7 @@ pub(crate) struct Bench {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        value_parser = Names::WORKLOADS,
+        value_parser = NameParser::WORKLOADS,
         hide_possible_values = true,
         default_value = "oltp_read_only,oltp_point_select,oltp_read_write"
     )]

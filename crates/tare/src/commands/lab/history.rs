@@ -3,17 +3,17 @@
 use anyhow::{Result, ensure};
 use console::style;
 use serde_json::{Value, json};
-use tare_lab::course::{Change, Course, Estimate};
-use tare_lab::history::{History, Run, Series};
+use tare_lab::course::{ChangePoint, Estimate, SeriesShape};
+use tare_lab::history::{CostSeries, PastRun, RunHistory};
 use tare_outlets::units;
 
-use crate::output::Format;
+use crate::output::OutputFormat;
 use crate::page::{self, Column, Grid};
 use crate::study::table;
 
 /// Prints the results of every run, changes, and other differences between the runs.
-pub(crate) fn print(runs: Vec<Run>, format: Format) -> Result<()> {
-    let history = History::of(runs);
+pub(crate) fn print(runs: Vec<PastRun>, format: OutputFormat) -> Result<()> {
+    let history = RunHistory::of(runs);
     let Some(history) = history else { anyhow::bail!("one folder is no history: name two or more") };
     if format.is_json() {
         println!("{}", serde_json::to_string_pretty(&object(&history))?);
@@ -22,7 +22,7 @@ pub(crate) fn print(runs: Vec<Run>, format: Format) -> Result<()> {
     introduce(&history);
     let cells = history.runs.last().map(|run| run.analysis.cells.as_slice()).unwrap_or_default();
     for cell in cells {
-        let series: Vec<&Series> = history.series.iter().filter(|s| s.cell == cell.cell).collect();
+        let series: Vec<&CostSeries> = history.series.iter().filter(|s| s.cell == cell.cell).collect();
         let compared = series.iter().filter(|s| s.points.len() > 1).count();
         if compared > 0 {
             page::heading(&cell.cell.to_string(), "cost against each run's base, 95% interval");
@@ -40,7 +40,7 @@ pub(crate) fn print(runs: Vec<Run>, format: Format) -> Result<()> {
 }
 
 /// Fails if no setting was measured in two of the runs.
-fn ensure_shared(history: &History) -> Result<()> {
+fn ensure_shared(history: &RunHistory) -> Result<()> {
     ensure!(
         history.series.iter().any(|series| series.points.len() > 1),
         "the runs have no setting under the same workload and connections that can be compared"
@@ -49,8 +49,8 @@ fn ensure_shared(history: &History) -> Result<()> {
 }
 
 /// Makes the object for programs. Runs are counted from 1, as in the tables.
-fn object(history: &History) -> Value {
-    let run = |(place, run): (usize, &Run)| {
+fn object(history: &RunHistory) -> Value {
+    let run = |(place, run): (usize, &PastRun)| {
         let header = &run.analysis.header;
         let servers: Vec<&str> = header.servers.iter().map(|s| s.version.as_str()).collect();
         let differs = if place == 0 { vec![] } else { history.differences(place - 1, place) };
@@ -59,7 +59,7 @@ fn object(history: &History) -> Value {
             "results": run.name, "differs_from_previous": differs,
         })
     };
-    let series = |series: &Series| {
+    let series = |series: &CostSeries| {
         let (shape, changes) = course(series);
         let points = series
             .points
@@ -80,15 +80,15 @@ fn object(history: &History) -> Value {
 }
 
 /// Returns the shape of a history in a word, and its changes or its slope.
-fn course(series: &Series) -> (&'static str, Value) {
+fn course(series: &CostSeries) -> (&'static str, Value) {
     let estimate = |it: &Estimate| json!({ "value": it.value, "plus_minus": it.plus_minus() });
     let known = series.known();
     match &series.course {
-        Course::Unknown => ("unknown", Value::Null),
-        Course::Steady(level) => ("steady", json!({ "level": estimate(level) })),
-        Course::Trend(slope) => ("trend", json!({ "per_run": estimate(slope) })),
-        Course::Changes(changes) => {
-            let change = |change: &Change| {
+        SeriesShape::Unknown => ("unknown", Value::Null),
+        SeriesShape::Steady(level) => ("steady", json!({ "level": estimate(level) })),
+        SeriesShape::Trend(slope) => ("trend", json!({ "per_run": estimate(slope) })),
+        SeriesShape::Changes(changes) => {
+            let change = |change: &ChangePoint| {
                 json!({
                     "run": known[change.at] + 1, "before": estimate(&change.before),
                     "after": estimate(&change.after), "by": estimate(&change.by()),
@@ -100,7 +100,7 @@ fn course(series: &Series) -> (&'static str, Value) {
 }
 
 /// Prints the runs, and their differences.
-fn introduce(history: &History) {
+fn introduce(history: &RunHistory) {
     page::heading("Runs", "in the order of their beginnings");
     let mut grid = Grid::new(&[
         ("RUN", Column::Right),
@@ -130,7 +130,7 @@ fn introduce(history: &History) {
 }
 
 /// Prints the results of each run for a cell's settings.
-fn figures(series: &[&Series]) {
+fn figures(series: &[&CostSeries]) {
     let mut grid = Grid::new(&[
         ("SETTING", Column::CutEnd),
         ("RUN", Column::Right),
@@ -143,7 +143,7 @@ fn figures(series: &[&Series]) {
             let name = if nth == 0 { one.setting.clone() } else { String::new() };
             let known = one.known().iter().position(|place| place == run);
             let changed =
-                matches!(&one.course, Course::Changes(all) if all.iter().any(|c| Some(c.at) == known));
+                matches!(&one.course, SeriesShape::Changes(all) if all.iter().any(|c| Some(c.at) == known));
             let mark = if changed { style("◀ change").yellow().to_string() } else { String::new() };
             grid.row([name, (run + 1).to_string(), units::change(cost.share), table::range(*cost), mark]);
         }
@@ -152,7 +152,7 @@ fn figures(series: &[&Series]) {
 }
 
 /// Describes the history of a setting, and why runs are left out.
-fn say(history: &History, series: &Series) {
+fn say(history: &RunHistory, series: &CostSeries) {
     let name = style(&series.setting).bold();
     if series.of_mean && series.points.len() > 1 {
         page::note(&format!(
@@ -165,20 +165,20 @@ fn say(history: &History, series: &Series) {
     }
     let known = series.known();
     match &series.course {
-        Course::Unknown => {}
-        Course::Steady(level) => page::paragraph(&format!(
+        SeriesShape::Unknown => {}
+        SeriesShape::Steady(level) => page::paragraph(&format!(
             "{name}: no change; {} in all of {} runs ({})",
             units::change(level.value),
             known.len(),
             reach(*level)
         )),
-        Course::Trend(slope) => page::paragraph(&format!(
+        SeriesShape::Trend(slope) => page::paragraph(&format!(
             "{name}: a trend of {} from run to run ({}), over {} runs",
             points(slope.value),
             reach_of(*slope, points),
             known.len()
         )),
-        Course::Changes(changes) => {
+        SeriesShape::Changes(changes) => {
             for change in changes {
                 let (from, to) = (known[change.at - 1], known[change.at]);
                 let by = change.by();

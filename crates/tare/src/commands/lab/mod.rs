@@ -15,22 +15,22 @@ use console::style;
 use serde::Serialize;
 use tare_lab::Error;
 use tare_lab::analysis::Analysis;
-use tare_lab::budget::{self, Budget, Outcome};
+use tare_lab::budget::{self, Budget, BudgetOutcome};
 use tare_lab::catalogue::{self, STUDIES};
 use tare_lab::definition::Definition;
 use tare_lab::guest;
-use tare_lab::history::Run;
+use tare_lab::history::PastRun;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal::{self, Journal};
 use tare_lab::outpost::DriverDef;
 use tare_lab::report::judged;
-use tare_lab::runner::Order;
-use tare_lab::target::Credentials;
+use tare_lab::runner::StudyOrder;
+use tare_lab::target::AccountPasswords;
 
 use crate::exit::{ABOVE, NOT_KNOWN, wrong};
-use crate::names::Names;
+use crate::names::NameParser;
 use crate::outlet::LabAccount;
-use crate::output::{self, Answer, Format};
+use crate::output::{self, CommandOutput, OutputFormat};
 use crate::page::{self, Column, Grid};
 use crate::study::{preloads, table, watch};
 
@@ -73,7 +73,7 @@ pub(crate) enum LabCommand {
 #[derive(Args, Debug)]
 pub(crate) struct LabList {
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) answer: CommandOutput,
 }
 
 /// Undo what a killed study left on running servers
@@ -106,7 +106,7 @@ pub(crate) struct LabPutBack {
 docs/how-to/gate-in-ci.md explains how a budget is judged.")]
 pub(crate) struct LabRun {
     /// Name of a study that ships, or a file
-    #[arg(value_name = "STUDY", value_parser = Names::STUDIES, hide_possible_values = true)]
+    #[arg(value_name = "STUDY", value_parser = NameParser::STUDIES, hide_possible_values = true)]
     pub(crate) study: String,
     /// A first answer in at most ten minutes: apply the study's section `[quick]`
     #[arg(long)]
@@ -176,7 +176,7 @@ pub(crate) struct LabReport {
     #[command(flatten)]
     pub(crate) budget: LabBudget,
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) answer: CommandOutput,
 }
 
 /// Show several runs side by side, over time, versions or machines, and where a cost changes
@@ -193,7 +193,7 @@ pub(crate) struct LabCompare {
     #[arg(value_name = "DIR", num_args = 2.., required = true)]
     pub(crate) folders: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) answer: CommandOutput,
 }
 
 fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {
@@ -217,10 +217,10 @@ pub(crate) fn lab(arguments: &Lab, interrupt: &Interrupt) -> Result<ExitCode> {
     }
 }
 
-fn list(format: Format) -> Result<()> {
+fn list(format: OutputFormat) -> Result<()> {
     let study = |(name, text): &(&str, &str)| {
         let (whole, quick) = (Definition::read(text, name, false)?, Definition::read(text, name, true)?);
-        Ok(Listed {
+        Ok(ListedStudy {
             name: (*name).to_owned(),
             cells: whole.cells().len(),
             settings: whole.settings.len(),
@@ -229,7 +229,7 @@ fn list(format: Format) -> Result<()> {
             quick_minutes: quick.minutes,
         })
     };
-    let studies = STUDIES.iter().map(study).collect::<Result<Vec<Listed>>>()?;
+    let studies = STUDIES.iter().map(study).collect::<Result<Vec<ListedStudy>>>()?;
     if format.is_json() {
         println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "studies": studies }))?);
         return Ok(());
@@ -261,7 +261,7 @@ fn list(format: Format) -> Result<()> {
 
 /// A study that ships.
 #[derive(Debug, Serialize)]
-struct Listed {
+struct ListedStudy {
     name: String,
     question: String,
     settings: usize,
@@ -280,7 +280,7 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
         definition.driver = Some(DriverDef { prefix, address });
     }
     let folder = arguments.output.clone().unwrap_or_else(|| default_folder(&source.name));
-    let order = Order {
+    let order = StudyOrder {
         credentials: arguments.account.credentials()?,
         preloads: preloads(&definition, arguments.provider.as_deref())?,
         programs: arguments.servers.iter().cloned().collect(),
@@ -312,7 +312,7 @@ fn default_folder(study: &str) -> PathBuf {
     Path::new("lab").join(format!("{study}-{now}"))
 }
 
-fn introduce(order: &Order) {
+fn introduce(order: &StudyOrder) {
     let study = &order.definition;
     println!("{}  {}", style(&order.name).bold(), study.question);
     let widest = page::longest(study.settings.iter().map(|setting| &setting.name));
@@ -356,7 +356,7 @@ fn show(analysis: &Analysis, folder: &Path, publish: Option<&Path>, asked: &LabB
         page::note(&format!("Without the raw data: {}", path.display()));
     }
     table::in_short(analysis);
-    judge(analysis, asked, Format::Table)
+    judge(analysis, asked, OutputFormat::Table)
 }
 
 /// Makes the report of a folder again; prints its figures, or the whole report for programs.
@@ -369,7 +369,7 @@ fn report(arguments: &LabReport) -> Result<ExitCode> {
     let json = tare_lab::report::write(folder)?.json;
     publish.map(|to| published(folder, to)).transpose()?;
     output::print(&std::fs::read_to_string(&json).with_context(|| format!("reading {}", json.display()))?)?;
-    judge(&analysis, &arguments.budget, Format::Json)
+    judge(&analysis, &arguments.budget, OutputFormat::Json)
 }
 
 /// Writes the report without the raw data into another folder.
@@ -384,7 +384,7 @@ fn published(folder: &Path, to: &Path) -> Result<PathBuf> {
 }
 
 /// Judges the results by the given budget, writes the outcome to files, and prints it for people.
-fn judge(analysis: &Analysis, asked: &LabBudget, format: Format) -> Result<ExitCode> {
+fn judge(analysis: &Analysis, asked: &LabBudget, format: OutputFormat) -> Result<ExitCode> {
     let judged = asked.fail_above.map(|budget| (budget, budget.judge(analysis)));
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
@@ -403,14 +403,14 @@ fn judge(analysis: &Analysis, asked: &LabBudget, format: Format) -> Result<ExitC
         table::budget(budget, &judgements);
     }
     Ok(match budget::outcome(&judgements) {
-        Outcome::Passed => ExitCode::SUCCESS,
-        Outcome::Failed => ExitCode::from(ABOVE),
-        Outcome::Unknown => ExitCode::from(NOT_KNOWN),
+        BudgetOutcome::Passed => ExitCode::SUCCESS,
+        BudgetOutcome::Failed => ExitCode::from(ABOVE),
+        BudgetOutcome::Unknown => ExitCode::from(NOT_KNOWN),
     })
 }
 
 /// Undoes what a killed study left behind.
-fn put_back(folder: &Path, credentials: &Credentials) -> Result<()> {
+fn put_back(folder: &Path, credentials: &AccountPasswords) -> Result<()> {
     // Nobody else may do the same meanwhile, nor continue the study.
     let _journal = Journal::of_study(folder)?;
     let servers = guest::settle(folder, credentials)?;
@@ -424,6 +424,6 @@ fn put_back(folder: &Path, credentials: &Credentials) -> Result<()> {
 /// Prints several runs side by side.
 fn compare(arguments: &LabCompare) -> Result<()> {
     let folders = arguments.folders.iter();
-    let runs = folders.map(|folder| Ok(Run::new(folder.display().to_string(), read(folder)?)));
-    history::print(runs.collect::<Result<Vec<Run>>>()?, arguments.answer.format)
+    let runs = folders.map(|folder| Ok(PastRun::new(folder.display().to_string(), read(folder)?)));
+    history::print(runs.collect::<Result<Vec<PastRun>>>()?, arguments.answer.format)
 }

@@ -10,16 +10,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use tare_budget::board::percent;
-use tare_budget::price::Connecting;
-use tare_budget::{Cost, Prices, Provider};
+use tare_budget::price::ConnectionCost;
+use tare_budget::{Cost, PricedProvider, Prices};
 use tare_lab::analysis::Analysis;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal;
-use tare_lab::prices::check::Verdict;
+use tare_lab::prices::check::Agreement;
 use tare_lab::prices::speed::Speed;
-use tare_lab::prices::{self, Fit, Load, experiment, file};
+use tare_lab::prices::{self, Fit, LoadMeasurements, experiment, file};
 use tare_lab::record::Record;
-use tare_lab::runner::Order;
+use tare_lab::runner::StudyOrder;
 use tare_server::installation::Installation;
 use tempfile::NamedTempFile;
 
@@ -86,11 +86,11 @@ enum Whose {
 }
 
 impl Whose {
-    fn provider(self) -> Provider {
+    fn provider(self) -> PricedProvider {
         match self {
-            Whose::Tare => Provider::Tare,
-            Whose::Mariadb => Provider::MariaDb,
-            Whose::Mysql => Provider::MySql,
+            Whose::Tare => PricedProvider::Tare,
+            Whose::Mariadb => PricedProvider::MariaDb,
+            Whose::Mysql => PricedProvider::MySql,
         }
     }
 
@@ -178,8 +178,8 @@ fn run(
     interrupt: &Interrupt,
 ) -> Result<Results> {
     let (source, definition) = study::study(name, text)?;
-    let order = Order {
-        credentials: tare_lab::target::Credentials::default(),
+    let order = StudyOrder {
+        credentials: tare_lab::target::AccountPasswords::default(),
         preloads: study::preloads(&definition, arguments.provider.as_deref())?,
         programs: [(experiment::SERVER.to_owned(), program(arguments)?)].into(),
         name: source.name,
@@ -234,7 +234,7 @@ fn measure(arguments: &LabPrice, interrupt: &Interrupt) -> Result<()> {
     let header = &levels.analysis.header;
     let version = header.servers.first().map(|it| it.version.clone()).unwrap_or_default();
     let how = how(whose, time, &levels, &off_results, &loads, &fit);
-    let head = file::Head {
+    let head = file::PriceFileHead {
         provider: whose.name(),
         server: &whose.server(&version),
         machine: &machine(&header.machine),
@@ -245,9 +245,9 @@ fn measure(arguments: &LabPrice, interrupt: &Interrupt) -> Result<()> {
     let everything = experiment::everything(provider);
     let of_events = Prices::read(&text).context("the prices that were measured")?;
     let then = of_events.on_machine(connections.work_ns);
-    let Connecting { off, on } = prices::connecting(&connections.records, &everything, &then)?;
+    let ConnectionCost { off, on } = prices::connecting(&connections.records, &everything, &then)?;
     let [off, on] = [off, on].map(|it| connections.as_during(&levels, it));
-    text += &file::connection(&Connecting { off, on });
+    text += &file::connection(&ConnectionCost { off, on });
     let prices = Prices::read(&text).context("the prices that were measured")?;
     file.write_all(text.as_bytes()).context("writing prices")?;
     file.persist(&out).with_context(|| format!("writing {}", out.display()))?;
@@ -273,7 +273,14 @@ fn machine(machine: &tare_lab::record::Machine) -> String {
 }
 
 /// Describes how prices were measured, for their file.
-fn how(whose: Whose, time: Duration, levels: &Results, off: &Results, loads: &[Load], fit: &Fit) -> String {
+fn how(
+    whose: Whose,
+    time: Duration,
+    levels: &Results,
+    off: &Results,
+    loads: &[LoadMeasurements],
+    fit: &Fit,
+) -> String {
     let starts = |results: &Results, setting: &str| {
         let cells = results.analysis.cells.iter().filter_map(|cell| cell.setting(setting));
         cells.map(|it| it.blocks).min().unwrap_or(0)
@@ -298,7 +305,7 @@ fn how(whose: Whose, time: Duration, levels: &Results, off: &Results, loads: &[L
 }
 
 /// Prints the prices by kind.
-fn print_prices(prices: &Prices, fit: &Fit, everything: &experiment::Setting) {
+fn print_prices(prices: &Prices, fit: &Fit, everything: &experiment::PriceSetting) {
     paragraph(&quality(&prices.origin, None));
     let mut grid = Grid::new(&[
         ("KIND", Column::Left),
@@ -348,10 +355,10 @@ fn check(arguments: &LabPrice, prices: &Prices, interrupt: &Interrupt) -> Result
             None => format!("{} (too few starts for an interval)", percent(it.measured.share)),
         };
         let verdict = match it.verdict() {
-            Verdict::Quarter => "within a quarter",
-            Verdict::Intervals => "within both intervals",
-            Verdict::Misses => "misses",
-            Verdict::Open => "open",
+            Agreement::Quarter => "within a quarter",
+            Agreement::Intervals => "within both intervals",
+            Agreement::Misses => "misses",
+            Agreement::Open => "open",
         };
         grid.row([it.load.clone(), between(it.predicted), measured, verdict.to_owned()]);
     }

@@ -11,16 +11,16 @@ use tare_connect::Secret;
 use tare_lab::definition::PASSWORD;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::recording::general_log::Programs;
-use tare_lab::recording::kind::{KINDS, Kind, Sent};
+use tare_lab::recording::kind::{KINDS, Sent, StatementEffect};
 use tare_lab::recording::token::Dialect;
-use tare_lab::recording::{Recording, file, general_log, history, slow_log};
-use tare_lab::replay::{self, Outcome, Pace, Replay, printed, study};
-use tare_lab::target::Target;
+use tare_lab::recording::{StatementRecording, file, general_log, history, slow_log};
+use tare_lab::replay::{self, Pace, Replay, ReplayResult, printed, study};
+use tare_lab::target::ServerTarget;
 
 use crate::durations;
 use crate::exit::misuse;
 use crate::outlet::Reach;
-use crate::output::Answer;
+use crate::output::CommandOutput;
 use crate::page::{self, Column, Grid};
 
 /// Record a load of your own, to be replayed
@@ -102,7 +102,7 @@ pub(crate) struct LabReplay {
     #[arg(long, hide = true)]
     as_driver: bool,
     #[command(flatten)]
-    pub(super) answer: Answer,
+    pub(super) answer: CommandOutput,
 }
 
 /// What to know about statements that a sampling server remembers.
@@ -135,7 +135,7 @@ pub(crate) fn record(arguments: &LabRecord) -> Result<()> {
     Ok(())
 }
 
-fn take(arguments: &LabRecord) -> Result<Recording> {
+fn take(arguments: &LabRecord) -> Result<StatementRecording> {
     let (from, reach) = (&arguments.from, &arguments.reach);
     let dialect = Dialect::of_mode(&arguments.sql_mode);
     let open = |path: &Path| {
@@ -179,34 +179,34 @@ fn take(arguments: &LabRecord) -> Result<Recording> {
 }
 
 /// Returns the server, with the password of [`PASSWORD`] if none is given otherwise.
-fn target(reach: &Reach) -> Result<Target> {
+fn target(reach: &Reach) -> Result<ServerTarget> {
     if !reach.is_said() {
         misuse!("which server? Name it with --socket, -h or --dsn");
     }
-    let target = Target::from(reach.account()?);
+    let target = ServerTarget::from(reach.account()?);
     let password = std::env::var(PASSWORD).ok().filter(|it| !it.is_empty()).map(Secret::new);
-    Ok(Target { password: target.password.or(password), ..target })
+    Ok(ServerTarget { password: target.password.or(password), ..target })
 }
 
-fn left_out(recording: &Recording) -> String {
+fn left_out(recording: &StatementRecording) -> String {
     let all = recording.left_out.iter().map(|(why, count)| format!("{count} because {why}"));
     let all: Vec<String> = all.collect();
     if all.is_empty() { String::new() } else { format!(": {}", all.join(", ")) }
 }
 
 /// Prints the kinds of statements, and their effects.
-fn print_kinds(recording: &Recording) {
+fn print_kinds(recording: &StatementRecording) {
     let kinds = recording.kinds();
     let mut grid = Grid::new(&[("KIND", Column::Left), ("STATEMENTS", Column::Right), ("", Column::CutEnd)]);
     for kind in KINDS {
         let does = match kind {
-            Kind::Reads => "change nothing, but in their session",
-            Kind::Writes => "change rows, or may (CALL, EXECUTE)",
-            Kind::Definitions => "change tables and schemas: CREATE, ALTER, DROP, TRUNCATE",
-            Kind::Administration => {
+            StatementEffect::Reads => "change nothing, but in their session",
+            StatementEffect::Writes => "change rows, or may (CALL, EXECUTE)",
+            StatementEffect::Definitions => "change tables and schemas: CREATE, ALTER, DROP, TRUNCATE",
+            StatementEffect::Administration => {
                 "change the server: accounts, global variables, FLUSH, files; and what is not known"
             }
-            Kind::Never => "are never sent: KILL, SHUTDOWN, replication",
+            StatementEffect::Never => "are never sent: KILL, SHUTDOWN, replication",
         };
         if let Some(count) = kinds.get(&kind) {
             grid.row([kind.name().to_owned(), count.to_string(), does.into()]);
@@ -250,7 +250,7 @@ pub(crate) fn replay(arguments: &LabReplay, interrupt: &Interrupt) -> Result<()>
 
 /// Makes the object for programs. Times are seconds.
 #[allow(clippy::cast_precision_loss)] // counts of a replay
-fn object(outcome: &Outcome, users: u32) -> serde_json::Value {
+fn object(outcome: &ReplayResult, users: u32) -> serde_json::Value {
     let (sum, count) = outcome.latencies.sum();
     let errors = outcome
         .errors
@@ -267,7 +267,7 @@ fn object(outcome: &Outcome, users: u32) -> serde_json::Value {
     })
 }
 
-fn print(outcome: &Outcome, users: u32, pace: Pace) {
+fn print(outcome: &ReplayResult, users: u32, pace: Pace) {
     let (sum, count) = outcome.latencies.sum();
     #[allow(clippy::cast_precision_loss)] // counts of a replay
     let (statements, count) = (outcome.statements as f64, count.max(1) as f64);

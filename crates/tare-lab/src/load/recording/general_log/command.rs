@@ -1,7 +1,7 @@
 //! Lines of a general log that start a command, by their grammar: `261123 9:54:29\t 3 Query\tselect 1`, where
 //! the time may be missing, or `2026-11-23T09:54:29.250000Z\t 8 Query\tselect 1`.
 
-use crate::load::recording::moment::{Moment, moment_of};
+use crate::load::recording::moment::{LogTime, moment_of};
 
 /// Commands with a text.
 pub(super) const TEXTS: [&str; 3] = ["Query", "Execute", "Prepare"];
@@ -10,8 +10,8 @@ const WIDTH: usize = 5;
 
 /// A command, as far as it was read.
 #[derive(Debug)]
-pub(super) struct Command {
-    pub(super) time: Option<Moment>,
+pub(super) struct LoggedCommand {
+    pub(super) time: Option<LogTime>,
     pub(super) connection: u64,
     /// `None` for an unknown command.
     pub(super) name: Option<&'static str>,
@@ -20,9 +20,9 @@ pub(super) struct Command {
     pub(super) is_cut: bool,
 }
 
-impl Command {
+impl LoggedCommand {
     /// Parses a line.
-    pub(super) fn of(line: &[u8]) -> Option<Command> {
+    pub(super) fn of(line: &[u8]) -> Option<LoggedCommand> {
         let tab = line.iter().position(|b| *b == b'\t')?;
         let time = std::str::from_utf8(&line[..tab]).ok()?.trim();
         let rest = &line[tab + 1..];
@@ -44,7 +44,7 @@ impl Command {
             && name.first().is_some_and(u8::is_ascii_uppercase)
             && name.iter().all(|b| b.is_ascii_alphabetic() || b" _".contains(b))
             && rest.contains(&b'\t');
-        (known.is_some() || could_be).then(|| Command {
+        (known.is_some() || could_be).then(|| LoggedCommand {
             time,
             connection,
             name: known,

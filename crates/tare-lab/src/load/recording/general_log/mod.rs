@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Result};
 
 use super::boundary::split;
-use super::line::{Line, Lines};
-use super::moment::{Moment, Spread};
+use super::line::{Lines, LogLine};
+use super::moment::{LogTime, Spread};
 use super::slow_log::is_banner;
 use super::take::{QUOTED, Sighting, Take};
 use super::token::{Dialect, Lexer, used_schema};
-use command::{Command, schema_of};
+use command::{LoggedCommand, schema_of};
+use programs::ProgramScope;
 pub use programs::Programs;
-use programs::Scope;
 
 mod command;
 mod programs;
@@ -33,7 +33,7 @@ const PROGRAM: &str = "a stored program runs them itself";
 /// Parses a log; `dialect` is how the server's `sql_mode` treats quotes. `None` if it is no general log.
 /// `programs` are known stored programs besides those that the log creates.
 pub fn read(log: impl BufRead, dialect: Dialect, programs: Programs) -> Result<Option<Take>> {
-    let mut reader = Reader {
+    let mut reader = GeneralLogParser {
         lines: Lines::new(log),
         take: Take::default(),
         spread: Spread::default(),
@@ -45,7 +45,7 @@ pub fn read(log: impl BufRead, dialect: Dialect, programs: Programs) -> Result<O
     };
     let mut is_general_log = false;
     while let Some(line) = reader.next()? {
-        if let Some(mut command) = Command::of(&line.text) {
+        if let Some(mut command) = LoggedCommand::of(&line.text) {
             is_general_log = true;
             command.is_cut = !line.is_whole;
             reader.time = command.time.or(reader.time);
@@ -66,23 +66,23 @@ pub fn read(log: impl BufRead, dialect: Dialect, programs: Programs) -> Result<O
 
 /// The state of a connection.
 #[derive(Debug, Default)]
-struct Session {
+struct LoggedSession {
     schema: Option<String>,
     /// Whether its last query was an EXECUTE, for which the server logs another command.
     executes: bool,
     dialect: Dialect,
     /// Stored programs that its last statement may have run.
-    scope: Scope,
+    scope: ProgramScope,
     /// Whether it belongs to the server, not to a client.
     is_servers: bool,
 }
 
-struct Reader<R> {
+struct GeneralLogParser<R> {
     lines: Lines<R>,
     take: Take,
     spread: Spread<Sighting>,
-    time: Option<Moment>,
-    sessions: BTreeMap<u64, Session>,
+    time: Option<LogTime>,
+    sessions: BTreeMap<u64, LoggedSession>,
     /// Highest connection number seen to connect.
     connected: Option<u64>,
     dialect: Dialect,
@@ -91,21 +91,21 @@ struct Reader<R> {
 
 /// Returns whether a command or the server's banner starts with this line.
 fn is_boundary(line: &[u8]) -> bool {
-    is_banner(line) || Command::of(line).is_some()
+    is_banner(line) || LoggedCommand::of(line).is_some()
 }
 
-impl<R: BufRead> Reader<R> {
-    fn next(&mut self) -> Result<Option<Line>> {
+impl<R: BufRead> GeneralLogParser<R> {
+    fn next(&mut self) -> Result<Option<LogLine>> {
         self.lines.next(is_boundary)
     }
 
     /// Reads the lines after a command's first one; returns false if it is left out, which has been counted.
-    fn rest(&mut self, command: &mut Command) -> Result<bool> {
+    fn rest(&mut self, command: &mut LoggedCommand) -> Result<bool> {
         let session = self.sessions.get(&command.connection);
         let mut lexer = Lexer::new(session.map_or(self.dialect, |session| session.dialect));
         let has_text = command.has_text();
         // The text up to where a command may start, what follows, and the number of commands in that.
-        let mut doubt: Option<(usize, Vec<Line>, u64)> = None;
+        let mut doubt: Option<(usize, Vec<LogLine>, u64)> = None;
         command.argument.push(b'\n');
         while let Some(line) = self.next()? {
             if is_boundary(&line.text) {
@@ -146,26 +146,27 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Processes a complete command.
-    fn end(&mut self, command: Command) {
+    fn end(&mut self, command: LoggedCommand) {
         let Some(name) = command.name else { return };
         let argument = command.argument.trim_ascii_end();
         let is_new = !self.sessions.contains_key(&command.connection);
         let is_servers =
             is_new && name != "Connect" && self.connected.is_some_and(|highest| command.connection > highest);
         let dialect = self.dialect;
-        let made = || Session { dialect, is_servers, ..Session::default() };
+        let made = || LoggedSession { dialect, is_servers, ..LoggedSession::default() };
         let session = self.sessions.entry(command.connection).or_insert_with(made);
         let said = String::from_utf8_lossy(argument);
         match name {
             "Connect" | "Change user" => {
-                *session = Session { schema: schema_of(&said), dialect, ..Session::default() };
+                *session = LoggedSession { schema: schema_of(&said), dialect, ..LoggedSession::default() };
                 self.take.end(command.connection);
                 if name == "Connect" {
                     self.connected = self.connected.max(Some(command.connection));
                 }
             }
             "Reset connection" | "Reset Connection" => {
-                *session = Session { schema: session.schema.take(), dialect, ..Session::default() };
+                *session =
+                    LoggedSession { schema: session.schema.take(), dialect, ..LoggedSession::default() };
                 self.take.end(command.connection);
             }
             "Init DB" => session.schema = Some(said.into_owned()),
@@ -179,7 +180,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Records a client's statement; leaves out those of the server.
-    fn statement(&mut self, command: &Command, is_execute: bool) {
+    fn statement(&mut self, command: &LoggedCommand, is_execute: bool) {
         let text = command.argument.trim_ascii_end();
         let Some(session) = self.sessions.get_mut(&command.connection) else { return };
         if session.is_servers {

@@ -19,11 +19,11 @@ const READS: [&str; 9] = ["SELECT", "SHOW", "SET", "DO", "EXPLAIN", "DESCRIBE", 
 /// The known stored programs.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
-    all: Vec<Rc<Program>>,
+    all: Vec<Rc<LoggedProgram>>,
 }
 
 #[derive(Debug)]
-struct Program {
+struct LoggedProgram {
     is_trigger: bool,
     /// Name of the routine, or table of the trigger, in lower case.
     name: Vec<u8>,
@@ -32,8 +32,8 @@ struct Program {
 
 /// The programs that a statement may run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scope {
-    bodies: Vec<Rc<Program>>,
+pub(super) struct ProgramScope {
+    bodies: Vec<Rc<LoggedProgram>>,
     /// The statements that are blocks themselves.
     blocks: Vec<Vec<Vec<u8>>>,
 }
@@ -104,13 +104,13 @@ impl Programs {
         }
         let Some(name) = parts.last().map(|name| last_part(**name)) else { return };
         let body = named.iter().map(|token| normalised(*token)).collect();
-        self.all.push(Rc::new(Program { is_trigger, name, body }));
+        self.all.push(Rc::new(LoggedProgram { is_trigger, name, body }));
     }
 
     /// Returns the programs that the statements of a packet may run: those whose names or tables occur, and
     /// those that these run.
-    pub(super) fn scope(&self, statements: &[&[u8]], dialect: Dialect) -> Scope {
-        let mut scope = Scope::default();
+    pub(super) fn scope(&self, statements: &[&[u8]], dialect: Dialect) -> ProgramScope {
+        let mut scope = ProgramScope::default();
         let mut names: Vec<(Vec<u8>, bool)> = vec![];
         for text in statements {
             let first = tokens(text, dialect).next();
@@ -128,7 +128,8 @@ impl Programs {
             }
         }
         while let Some((name, fires)) = names.pop() {
-            let is_run = |program: &&Rc<Program>| program.name == name && (fires || !program.is_trigger);
+            let is_run =
+                |program: &&Rc<LoggedProgram>| program.name == name && (fires || !program.is_trigger);
             for program in self.all.iter().filter(is_run) {
                 if !scope.bodies.iter().any(|known| Rc::ptr_eq(known, program)) {
                     scope.bodies.push(Rc::clone(program));
@@ -140,7 +141,7 @@ impl Programs {
     }
 }
 
-impl Scope {
+impl ProgramScope {
     /// Returns whether a statement belongs to one of these programs.
     pub(super) fn has(&self, text: &[u8], dialect: Dialect) -> bool {
         if self.bodies.is_empty() && self.blocks.is_empty() {

@@ -2,20 +2,20 @@
 
 use super::*;
 use crate::load::recording::quoting;
-use crate::load::recording::{Recording, Statement};
+use crate::load::recording::{SessionStatement, StatementRecording};
 
-fn recording(log: &str) -> Recording {
+fn recording(log: &str) -> StatementRecording {
     read(log.as_bytes(), Dialect::default(), Programs::default())
         .expect("it is read")
         .expect("a general log")
         .finish("a test".into(), true)
 }
 
-fn text(statement: &Statement) -> &str {
+fn text(statement: &SessionStatement) -> &str {
     std::str::from_utf8(&statement.text).expect("UTF-8")
 }
 
-fn texts(recording: &Recording) -> Vec<(u32, Option<&str>, &str)> {
+fn texts(recording: &StatementRecording) -> Vec<(u32, Option<&str>, &str)> {
     recording.statements.iter().map(|s| (s.session, s.schema.as_deref(), text(s))).collect()
 }
 
@@ -109,7 +109,7 @@ fn another_file_is_no_general_log() {
     }
 }
 
-fn found(recording: &Recording) -> Vec<&str> {
+fn found(recording: &StatementRecording) -> Vec<&str> {
     recording.statements.iter().map(text).collect()
 }
 

@@ -1,12 +1,12 @@
 //! Lines of a slow log other than statement texts, recognized by their grammar.
 
-use crate::load::recording::moment::{Moment, moment_of};
+use crate::load::recording::moment::{LogTime, moment_of};
 
 /// A line that starts a record, or the server's banner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Boundary {
     /// `# Time: 261123 9:54:29`; `None` if it cannot be parsed.
-    Time(Option<Moment>),
+    Time(Option<LogTime>),
     /// `# User@Host: root[root] @ localhost []`
     Account,
     /// `mariadbd, Version: 10.11 … started with:`

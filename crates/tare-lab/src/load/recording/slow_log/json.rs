@@ -7,12 +7,12 @@ use serde::Deserialize;
 use super::LOST;
 use crate::load::recording::hex;
 use crate::load::recording::line::lines;
-use crate::load::recording::moment::{Moment, moment_of};
+use crate::load::recording::moment::{LogTime, moment_of};
 use crate::load::recording::take::{Sighting, Take};
 
 /// The fields of a line that matter here.
 #[derive(Deserialize)]
-struct Line {
+struct JsonLine {
     time: String,
     thread_id: u64,
     connection_id: Option<u64>,
@@ -29,7 +29,7 @@ struct Line {
     lost_before: u64,
 }
 
-impl Line {
+impl JsonLine {
     /// Returns the text that was sent. Parts of stored programs belong to their CALL; commands have no text.
     fn sent(&mut self) -> Option<Vec<u8>> {
         let is_inner = self.level > 0 || self.program.is_some();
@@ -49,7 +49,7 @@ pub(super) fn read(log: impl BufRead) -> std::io::Result<Option<Take>> {
             continue;
         }
         let is_cut = is_slow_log && !line.is_whole;
-        let mut line = match serde_json::from_slice::<Line>(&line.text) {
+        let mut line = match serde_json::from_slice::<JsonLine>(&line.text) {
             Ok(line) => line,
             Err(_) if is_cut => {
                 take.leave_out_cut();
@@ -58,7 +58,7 @@ pub(super) fn read(log: impl BufRead) -> std::io::Result<Option<Take>> {
             Err(_) => return Ok(None),
         };
         is_slow_log = true;
-        let Some(Moment::Exact(ended)) = moment_of(&line.time) else { return Ok(None) };
+        let Some(LogTime::Exact(ended)) = moment_of(&line.time) else { return Ok(None) };
         let connection = line.connection_id.unwrap_or(line.thread_id);
         if line.lost_before > 0 {
             take.leave_out(LOST, line.lost_before);
@@ -72,7 +72,7 @@ pub(super) fn read(log: impl BufRead) -> std::io::Result<Option<Take>> {
             }
             continue;
         };
-        let Line { query_time_s: took, schema, charset, .. } = line;
+        let JsonLine { query_time_s: took, schema, charset, .. } = line;
         let session = take.session(connection);
         let seen = Sighting { session, took, schema, charset, text, ..Sighting::default() };
         take.add(ended - took.unwrap_or(0.0), seen);

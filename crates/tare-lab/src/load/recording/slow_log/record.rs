@@ -1,7 +1,7 @@
 //! The head of a record: a slow log's data about a statement.
 
 use super::header::{as_number, number_behind};
-use crate::load::recording::moment::Moment;
+use crate::load::recording::moment::LogTime;
 use crate::load::recording::take::Sighting;
 
 /// Shortest answer, in bytes, that reports a syntax error; most other answers without rows are shorter.
@@ -11,7 +11,7 @@ const SYNTAX_ERROR: u64 = 1064;
 
 /// Whether the server could parse a statement, judged by its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parsed {
+pub(super) enum ParseSuccess {
     /// It had rows, or another result than a syntax error.
     Yes,
     /// It had no rows, and an answer like that of a syntax error.
@@ -22,11 +22,11 @@ pub(super) enum Parsed {
 
 /// The data of a record's head.
 #[derive(Debug, Default)]
-pub(super) struct Record {
+pub(super) struct RecordHead {
     pub(super) connection: u64,
     pub(super) seen: Sighting,
     /// End of the statement, if its start is logged with microseconds.
-    pub(super) ended: Option<Moment>,
+    pub(super) ended: Option<LogTime>,
     /// Whole second in which it ended, by its `SET timestamp`.
     pub(super) second: Option<f64>,
     /// Number of statements missing before it.
@@ -42,12 +42,12 @@ pub(super) struct Record {
     errno: Option<u64>,
 }
 
-impl Record {
+impl RecordHead {
     /// Starts with `# User@Host: …`; `time` is the last `# Time:`.
-    pub(super) fn begin(line: &[u8], time: Option<Moment>) -> Record {
+    pub(super) fn begin(line: &[u8], time: Option<LogTime>) -> RecordHead {
         let connection = as_number(number_behind(line, "Id:").unwrap_or(0.0));
-        let ended = time.filter(|time| matches!(time, Moment::Exact(_)));
-        Record { connection, ended, ..Record::default() }
+        let ended = time.filter(|time| matches!(time, LogTime::Exact(_)));
+        RecordHead { connection, ended, ..RecordHead::default() }
     }
 
     /// Parses `# Thread_id: 8 Schema: shop QC_hit: No` and the like, with or without `#`.
@@ -82,11 +82,11 @@ impl Record {
     }
 
     /// Returns whether the server could parse it.
-    pub(super) fn parsed(&self) -> Parsed {
+    pub(super) fn parsed(&self) -> ParseSuccess {
         match (self.rows, self.errno, self.bytes_sent) {
-            (0, Some(SYNTAX_ERROR), _) | (0, None, Some(SYNTAX_ERROR_BYTES..)) => Parsed::No,
-            (0, None, None) => Parsed::Unknown,
-            _ => Parsed::Yes,
+            (0, Some(SYNTAX_ERROR), _) | (0, None, Some(SYNTAX_ERROR_BYTES..)) => ParseSuccess::No,
+            (0, None, None) => ParseSuccess::Unknown,
+            _ => ParseSuccess::Yes,
         }
     }
 

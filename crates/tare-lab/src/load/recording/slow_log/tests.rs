@@ -6,20 +6,20 @@ use super::*;
 use crate::load::recording::quoting;
 use crate::load::recording::take::QUOTED;
 use crate::load::recording::token::Dialect;
-use crate::load::recording::{Recording, Statement};
+use crate::load::recording::{SessionStatement, StatementRecording};
 
-fn recording(log: &str) -> Recording {
+fn recording(log: &str) -> StatementRecording {
     read(log.as_bytes(), Dialect::default())
         .expect("it is read")
         .expect("a slow log")
         .finish("a test".into(), true)
 }
 
-fn text(statement: &Statement) -> &str {
+fn text(statement: &SessionStatement) -> &str {
     std::str::from_utf8(&statement.text).expect("UTF-8")
 }
 
-fn texts(recording: &Recording) -> Vec<(u32, Option<&str>, &str)> {
+fn texts(recording: &StatementRecording) -> Vec<(u32, Option<&str>, &str)> {
     recording.statements.iter().map(|s| (s.session, s.schema.as_deref(), text(s))).collect()
 }
 

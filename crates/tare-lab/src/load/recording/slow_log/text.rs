@@ -15,10 +15,10 @@ use std::io::{BufRead, Result};
 
 use super::LOST;
 use super::header::{Boundary, boundary, is_attributes, timestamp};
-use super::record::{Parsed, Record};
-use crate::load::recording::boundary::Reader as Statements;
-use crate::load::recording::line::{Line, Lines};
-use crate::load::recording::moment::{Moment, Spread};
+use super::record::{ParseSuccess, RecordHead};
+use crate::load::recording::boundary::BoundaryParser as Statements;
+use crate::load::recording::line::{Lines, LogLine};
+use crate::load::recording::moment::{LogTime, Spread};
 use crate::load::recording::take::{QUOTED, Sighting, Take};
 use crate::load::recording::token::{Dialect, tokens, used_schema};
 
@@ -30,12 +30,12 @@ const QUOTATION: u64 = 100;
 const BEGINNINGS: usize = 32;
 
 /// The parser's state.
-struct Reader<R> {
+struct SlowLogParser<R> {
     lines: Lines<R>,
     take: Take,
     spread: Spread<Sighting>,
     /// The last `# Time:`; MariaDB writes it once for all records of a second.
-    time: Option<Moment>,
+    time: Option<LogTime>,
     /// The last `use`.
     schema: Option<String>,
     dialect: Dialect,
@@ -47,7 +47,7 @@ struct Reader<R> {
 
 /// Parses a log; `None` if it is no slow log.
 pub(super) fn read(log: impl BufRead, dialect: Dialect) -> Result<Option<Take>> {
-    let mut reader = Reader {
+    let mut reader = SlowLogParser {
         lines: Lines::new(log),
         take: Take::default(),
         spread: Spread::default(),
@@ -78,7 +78,7 @@ pub(super) fn read(log: impl BufRead, dialect: Dialect) -> Result<Option<Take>> 
 }
 
 /// The result of reading a record's text.
-enum End {
+enum RecordText {
     /// The text.
     Text(Vec<u8>),
     /// There is no text; the reason has been counted.
@@ -111,7 +111,7 @@ enum Standing {
 struct Doubt {
     /// Length of the text up to there, in bytes.
     length: usize,
-    lines: Vec<Line>,
+    lines: Vec<LogLine>,
     records: u64,
 }
 
@@ -120,7 +120,7 @@ impl Body {
         Body { text: vec![], beginnings: vec![(0, Statements::new(dialect))] }
     }
 
-    fn push(&mut self, line: &Line) {
+    fn push(&mut self, line: &LogLine) {
         self.text.extend_from_slice(&line.text);
         self.text.push(b'\n');
     }
@@ -165,14 +165,14 @@ impl Body {
     }
 }
 
-impl<R: BufRead> Reader<R> {
-    fn next(&mut self) -> Result<Option<Line>> {
+impl<R: BufRead> SlowLogParser<R> {
+    fn next(&mut self) -> Result<Option<LogLine>> {
         self.lines.next(|line| boundary(line).is_some())
     }
 
     /// Reads the record that starts with this line.
     fn record(&mut self, line: &[u8]) -> Result<()> {
-        let mut record = Record::begin(line, self.time);
+        let mut record = RecordHead::begin(line, self.time);
         if !self.head(&mut record)? {
             return Ok(());
         }
@@ -183,14 +183,14 @@ impl<R: BufRead> Reader<R> {
             Some(length) => self.counted(usize::try_from(length).unwrap_or(usize::MAX))?,
             None => self.body(&record)?,
         };
-        if let End::Text(text) = end {
+        if let RecordText::Text(text) = end {
             self.end(record, text);
         }
         Ok(())
     }
 
     /// Reads up to the text; returns false if there is none.
-    fn head(&mut self, record: &mut Record) -> Result<bool> {
+    fn head(&mut self, record: &mut RecordHead) -> Result<bool> {
         while let Some(line) = self.next()? {
             let text = &line.text[..];
             if let Some(second) = timestamp(text) {
@@ -220,7 +220,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Reads a text whose length is logged.
-    fn counted(&mut self, length: usize) -> Result<End> {
+    fn counted(&mut self, length: usize) -> Result<RecordText> {
         let mut text = vec![];
         while text.len() <= length {
             let Some(line) = self.next()? else { break };
@@ -228,14 +228,14 @@ impl<R: BufRead> Reader<R> {
             text.push(b'\n');
         }
         if text.get(length..) == Some(b";\n") {
-            return Ok(End::Text(text[..=length].to_vec()));
+            return Ok(RecordText::Text(text[..=length].to_vec()));
         }
         self.take.leave_out_cut();
-        Ok(End::None)
+        Ok(RecordText::None)
     }
 
     /// Reads a text to its end.
-    fn body(&mut self, record: &Record) -> Result<End> {
+    fn body(&mut self, record: &RecordHead) -> Result<RecordText> {
         let dialect = self.dialect_of(record).with_charset(record.seen.charset.as_deref());
         let mut body = Body::new(dialect);
         let mut doubt: Option<Doubt> = None;
@@ -247,7 +247,8 @@ impl<R: BufRead> Reader<R> {
                     return Ok(self.decide(record, body, standing, doubt));
                 }
                 let length = body.text.len();
-                let is_broken = length == 0 || standing == Standing::Nested && record.parsed() == Parsed::No;
+                let is_broken =
+                    length == 0 || standing == Standing::Nested && record.parsed() == ParseSuccess::No;
                 let doubt = doubt.get_or_insert_with(|| Doubt { length, lines: vec![], records: 0 });
                 doubt.records += u64::from(begun == Boundary::Account);
                 if is_broken && doubt.lines.is_empty() || doubt.records > QUOTATION {
@@ -270,54 +271,66 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Decides about a text that ends here, or that is unterminated at the end of the log.
-    fn decide(&mut self, record: &Record, body: Body, standing: Standing, doubt: Option<Doubt>) -> End {
+    fn decide(
+        &mut self,
+        record: &RecordHead,
+        body: Body,
+        standing: Standing,
+        doubt: Option<Doubt>,
+    ) -> RecordText {
         let parsed = record.parsed();
         match (standing, doubt) {
-            (Standing::Whole(from), None) => End::Text(body.sent(from)),
-            (Standing::Whole(from), Some(doubt)) if parsed != Parsed::No => {
+            (Standing::Whole(from), None) => RecordText::Text(body.sent(from)),
+            (Standing::Whole(from), Some(doubt)) if parsed != ParseSuccess::No => {
                 self.take.leave_out(QUOTED, doubt.records);
-                End::Text(body.sent(from))
+                RecordText::Text(body.sent(from))
             }
             (Standing::Whole(_) | Standing::Ambiguous, doubt) => {
                 self.take.leave_out(QUOTED, doubt.map_or(0, |doubt| doubt.records) + 1);
-                End::None
+                RecordText::None
             }
             (Standing::Several, Some(doubt)) => self.broken(body, doubt.lines, doubt.length, None),
-            (Standing::Quoting | Standing::Nested, Some(doubt)) if parsed == Parsed::No => {
+            (Standing::Quoting | Standing::Nested, Some(doubt)) if parsed == ParseSuccess::No => {
                 self.broken(body, doubt.lines, doubt.length, None)
             }
             (Standing::Quoting | Standing::Nested, Some(doubt)) => {
                 self.take.leave_out(QUOTED, doubt.records);
                 self.take.leave_out_cut();
-                End::None
+                RecordText::None
             }
-            (_, None) if parsed == Parsed::No && body.text.trim_ascii_end().ends_with(b";") => {
-                End::Text(body.sent(0))
+            (_, None) if parsed == ParseSuccess::No && body.text.trim_ascii_end().ends_with(b";") => {
+                RecordText::Text(body.sent(0))
             }
             (_, None) => {
                 self.take.leave_out_cut();
-                End::None
+                RecordText::None
             }
         }
     }
 
     /// Treats a text as invalid, and what follows as records. Without `;` it is also truncated.
-    fn broken(&mut self, mut body: Body, lines: Vec<Line>, length: usize, last: Option<Line>) -> End {
+    fn broken(
+        &mut self,
+        mut body: Body,
+        lines: Vec<LogLine>,
+        length: usize,
+        last: Option<LogLine>,
+    ) -> RecordText {
         lines.into_iter().chain(last).rev().for_each(|line| self.lines.give_back(line));
         body.text.truncate(length);
         if body.text.trim_ascii_end().ends_with(b";") {
-            return End::Text(body.sent(0));
+            return RecordText::Text(body.sent(0));
         }
         self.take.leave_out_cut();
-        End::None
+        RecordText::None
     }
 
-    fn dialect_of(&self, record: &Record) -> Dialect {
+    fn dialect_of(&self, record: &RecordHead) -> Dialect {
         self.dialects.get(&record.connection).copied().unwrap_or(self.dialect)
     }
 
     /// Processes a complete record.
-    fn end(&mut self, mut record: Record, text: Vec<u8>) {
+    fn end(&mut self, mut record: RecordHead, text: Vec<u8>) {
         if record.inner {
             return; // the CALL that it is part of is there, too
         }
@@ -338,7 +351,7 @@ impl<R: BufRead> Reader<R> {
         }
         self.dialects.insert(connection, dialect.after(&text));
         record.seen.schema = record.seen.schema.or_else(|| self.schema.clone());
-        let by_second = record.second.map(Moment::Second);
+        let by_second = record.second.map(LogTime::Second);
         let Some(ended) = record.ended.or(by_second).or(self.time) else {
             return self.take.leave_out("when they ran is not told", 1);
         };
