@@ -8,6 +8,7 @@ use tare_outlets::top::page::{Block, Cell, Sheet};
 use tare_outlets::top::read::Reader;
 use tare_outlets::top::state::State;
 use tare_outlets::{Address, Source};
+use tare_testkit::active_load::Load;
 use tare_testkit::mysql_server::{Mysql, SERIES};
 use tare_testkit::scene::{Pair, SCRIPTS, Scene};
 use tare_testkit::server::{LIMIT, Server, Settings};
@@ -261,6 +262,34 @@ fn every_view(reader: &mut Reader) {
         let mut state = State::new(view, Duration::from_secs(1), "");
         state.take(found);
         assert!(!sheet(&state).rows.is_empty(), "{view:?}");
+    }
+}
+
+/// Returns how many sessions are active now, by the head and by the list of threads.
+fn active(reader: &mut Reader) -> [Option<f64>; 2] {
+    let mut state = State::new(View::Threads, Duration::from_secs(1), "");
+    state.take(look(reader, View::Threads));
+    let json = tare_outlets::top::once::json(&state, usize::MAX);
+    [&json["active_now"], &json["totals"]["active"]].map(serde_json::Value::as_f64)
+}
+
+#[test]
+fn sessions_that_hang_are_active() {
+    let _turn = tare_testkit::turn();
+    for provider in [Provider::tare(), Provider::BuiltIn] {
+        let settings = Settings::new(provider).option("--innodb-lock-wait-timeout=600");
+        let Some(server) = Server::start(settings).expect("a server").on_its_port() else { continue };
+        let load = Load::all(&server);
+        #[allow(clippy::cast_precision_loss)] // few
+        let count = load.truth.len() as f64;
+        for mut reader in ways(&server) {
+            // Connections that begin or end are active for a moment.
+            let found = poll_every(Duration::from_millis(50), LIMIT, || {
+                let found = active(&mut reader);
+                (found == [Some(count); 2]).then_some(())
+            });
+            found.unwrap_or_else(|| panic!("{count} are active, not {:?}", active(&mut reader)));
+        }
     }
 }
 

@@ -32,6 +32,7 @@ use crate::destination::NAP;
 pub use crate::destination::{Control, Destination, Rotation};
 use crate::snapshot::{self, Value};
 use crate::source::{Address, Error};
+pub(crate) use class::is_active;
 use session::Session;
 use writer::Writer;
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::Reader;
+use crate::ash::is_active;
 use crate::source::{Address, Error, Kind, Row};
 use crate::top::look::Head;
 
@@ -26,7 +27,28 @@ impl Reader {
             Address::Socket(_) => self.load_by_tables(&mut head)?,
             Address::Account(_) => self.load_by_status(&mut head)?,
         }
+        head.active = self.active_now()?;
         Ok(head)
+    }
+
+    /// Returns the number of sessions that have something to do now; `None` where nothing tells.
+    fn active_now(&mut self) -> Result<Option<u64>, Error> {
+        if self.off.is_some() {
+            return Ok(None);
+        }
+        let columns = ["PROCESSLIST_ID", "PROCESSLIST_COMMAND", "PROCESSLIST_STATE"];
+        let filter = "WHERE `PROCESSLIST_ID` IS NOT NULL AND `PROCESSLIST_COMMAND` <> 'Sleep'";
+        let rows = match self.source.rows("threads", &columns, filter) {
+            Ok(rows) => rows,
+            Err(error) if error.is_passing() => return Err(error),
+            Err(_) => return Ok(None),
+        };
+        let own = self.own;
+        let is_one = |row: &&Row| {
+            let (command, state) = (row.text(1).unwrap_or_default(), row.text(2).unwrap_or_default());
+            row.number(0) != own && is_active(&command, &state)
+        };
+        Ok(Some(rows.iter().filter(is_one).count() as u64))
     }
 
     /// Returns host and port, or this machine's name and the socket.

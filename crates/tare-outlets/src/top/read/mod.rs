@@ -25,6 +25,8 @@ pub struct Reader {
     /// A connection to the server's own socket beside tare's, once it has been tried; `None` inside: there is
     /// none.
     own_socket: Option<Option<Source>>,
+    /// Id of the connection over which it reads; `None`: the endpoint's have none.
+    own: Option<u64>,
     began: Instant,
     server: String,
     /// Reason why there is no data at all.
@@ -53,9 +55,11 @@ impl Reader {
     /// Those of [`Source::open`].
     pub fn open(address: Address) -> Result<Self, Error> {
         let mut source = Source::open(address)?;
+        let mut own = None;
         if matches!(source.address(), Address::Account(_)) {
             // As over the endpoint.
             source.execute("SET time_zone = '+00:00'")?;
+            own = source.ask("SELECT CONNECTION_ID()")?.first().and_then(|row| row.number(0));
         }
         let is_off = is_off(&mut source)?;
         let server = describe(&mut source)?;
@@ -68,6 +72,7 @@ impl Reader {
         Ok(Self {
             source,
             own_socket: None,
+            own,
             began: Instant::now(),
             server,
             off,
@@ -223,6 +228,8 @@ impl Reader {
         let in_progress = which(Some("`END_EVENT_ID` IS NULL"));
         let rows = self.rows("threads", &THREAD, &which(None), notes)?;
         let mut threads: Vec<Thread> = rows.iter().map(thread).collect();
+        // All that it does is to read this.
+        threads.retain(|thread| self.own.is_none() || thread.connection != self.own);
         let statements = if last_statement { which(None) } else { in_progress.clone() };
         let statements = self.rows("events_statements_current", &STATEMENT, &statements, notes)?;
         let waits = self.rows("events_waits_current", &WAIT, &in_progress, notes)?;
