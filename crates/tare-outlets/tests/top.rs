@@ -554,17 +554,17 @@ fn a_look_asks_for_each_table_once_and_for_few() {
         source.rows("tare_status", &["VALUE"], filter).expect("rows")[0].count(0)
     };
     for (view, tables) in [
-        // tare_status, accounts and sums of statements for the head; the active session history for its
-        // strip; digests, which have the executions of prepared statements,
-        (View::Statements, 5),
+        // tare_status, accounts, threads and sums of statements for the head; the active session history for
+        // its strip; digests, which have the executions of prepared statements,
+        (View::Statements, 6),
         // and the levels of locks,
-        (View::Waits, 6),
+        (View::Waits, 7),
         // metadata locks that are waited for,
-        (View::Locks, 5),
-        (View::Tables, 5),
-        (View::Files, 5),
-        (View::Memory, 5),
-        // threads, their statements and waits.
+        (View::Locks, 6),
+        (View::Tables, 6),
+        (View::Files, 6),
+        (View::Memory, 6),
+        // statements and waits of threads.
         (View::Threads, 7),
     ] {
         // The first look also asks what is switched on, and for texts.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use super::Reader;
 use crate::ash::is_active;
 use crate::source::{Address, Error, Kind, Row};
-use crate::top::look::Head;
+use crate::top::look::{Content, Head};
 
 /// Locks whose acquisitions are timed only if they waited, at every level except `exact`.
 const LOCKS: [&str; 3] = ["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/"];
@@ -27,14 +27,17 @@ impl Reader {
             Address::Socket(_) => self.load_by_tables(&mut head)?,
             Address::Account(_) => self.load_by_status(&mut head)?,
         }
-        head.active = self.active_now()?;
         Ok(head)
     }
 
-    /// Returns the number of sessions that have something to do now; `None` where nothing tells.
-    fn active_now(&mut self) -> Result<Option<u64>, Error> {
+    /// Returns the number of sessions that have something to do now, if they are not among what the view
+    /// shows anyway; `None` where nothing tells.
+    pub(super) fn active_now(&mut self, content: &Content) -> Result<Option<u64>, Error> {
         if self.off.is_some() {
             return Ok(None);
+        }
+        if let Content::Threads(threads) = content {
+            return Ok(Some(threads.iter().filter(|thread| thread.is_active()).count() as u64));
         }
         let columns = ["PROCESSLIST_ID", "PROCESSLIST_COMMAND", "PROCESSLIST_STATE"];
         let filter = "WHERE `PROCESSLIST_ID` IS NOT NULL AND `PROCESSLIST_COMMAND` <> 'Sleep'";

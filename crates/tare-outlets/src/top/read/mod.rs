@@ -102,6 +102,7 @@ impl Reader {
         let moment = self.moment()?;
         let (history, now) = (self.active_sessions()?, self.now(moment));
         let content = self.content(ask, &mut notes)?;
+        head.active = self.active_now(&content)?;
         let texts = match (&content, ask.view) {
             (Content::Counted(rows), View::Statements) => self.texts(rows, &mut notes)?,
             _ => vec![],
