@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
+use tare_outlets::sessions::History;
 use tare_outlets::top::look::{About, Ask, Content, Counted, Holder, Look, View};
 use tare_outlets::top::page::{Block, Cell, Sheet};
 use tare_outlets::top::read::Reader;
@@ -290,6 +291,24 @@ fn sessions_that_hang_are_active() {
             });
             found.unwrap_or_else(|| panic!("{count} are active, not {:?}", active(&mut reader)));
         }
+    }
+}
+
+#[test]
+fn who_is_idle_and_holds_a_lock_has_an_account() {
+    let _turn = tare_testkit::turn();
+    let server = start(Provider::tare());
+    let mut load = Load::new(&server);
+    let holder = load.row_locks(2);
+    for mut reader in ways(&server) {
+        let mut history = History::default();
+        let blocker = eventually("a sample has the holder", LIMIT, || {
+            history.merge(&look(&mut reader, View::Statements).history.expect("a history"));
+            let sums = history.sums(history.whole()?);
+            sums.blockers.into_iter().find(|it| it.connection == Some(u64::from(holder)))
+        });
+        assert_eq!(blocker.account.as_deref(), Some("root@localhost"), "{blocker:?}");
+        assert!(!blocker.was_active, "{blocker:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rows of the history, in the order of time.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::words::{Word, Words};
 use super::{Stretch, group, moment};
@@ -155,6 +155,15 @@ impl History {
     /// Returns the account of a thread, if it has been named.
     pub(super) fn account_of(&self, thread: u64) -> Option<&str> {
         self.accounts.get(&thread).map(String::as_str)
+    }
+
+    /// Returns threads that others waited for, and that have no row and no name.
+    #[must_use]
+    pub fn unnamed_blockers(&self) -> Vec<u64> {
+        let blockers: BTreeSet<u64> = self.rows.iter().filter_map(|row| row.blocker).collect();
+        let active: HashSet<u64> = self.rows.iter().map(|row| row.thread).collect();
+        let unnamed = |it: &u64| !active.contains(it) && !self.accounts.contains_key(it);
+        blockers.into_iter().filter(unnamed).collect()
     }
 
     /// Returns schemas and digests of rows whose texts are not known.

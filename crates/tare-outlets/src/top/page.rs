@@ -54,7 +54,7 @@ impl Cell {
             Cell::Text(text) => one_line(text),
             Cell::Count(value) => units::short(unsigned_zero(*value)),
             Cell::Whole(count) => units::count(*count),
-            Cell::Time(value) => units::picoseconds(value.max(0.0) as u64),
+            Cell::Time(value) => time(value.max(0.0) as u64),
             Cell::Bytes(value) if *value < 0.0 => format!("-{}", units::bytes(-value as u64)),
             Cell::Bytes(value) => units::bytes(*value as u64),
             Cell::Share(value) => format!("{:.1}%", unsigned_zero(value * 100.0)),
@@ -83,6 +83,17 @@ impl Cell {
             Cell::Whole(count) => (*count).into(),
             other => other.size().unwrap_or(0.0).into(),
         }
+    }
+}
+
+/// Formats a time in at most seven characters.
+fn time(ps: u64) -> String {
+    const SECOND: u64 = 1_000_000_000_000;
+    // `1.02 min` would have one more, and with its end cut off it looks like milliseconds.
+    if ps < 60 * SECOND - SECOND / 20 {
+        units::picoseconds(ps)
+    } else {
+        units::brief((ps + SECOND / 2) / SECOND)
     }
 }
 
@@ -375,6 +386,14 @@ mod tests {
             Cell::Text(text.into()),
         ];
         Row { key: vec![text.to_owned()], cells }
+    }
+
+    #[test]
+    fn a_time_has_room_in_every_column() {
+        let shown =
+            [59.9, 59.96, 61.5, 599.0, 3599.9, 86_399.0, 1e7].map(|s: f64| Cell::Time(s * 1e12).shown(7));
+        assert_eq!(shown, ["59.9 s", "1m 0s", "1m 2s", "9m 59s", "1h 0m", "23h 59m", "115d 17h"]);
+        assert!(shown[..6].iter().all(|text| wide(text) <= 7), "{shown:?}");
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct Reader {
     latest: Option<String>,
     /// Schemas and digests whose texts have been returned with that history.
     named: HashSet<(Option<String>, String)>,
+    /// Threads that others waited for, whose accounts have been asked for.
+    blockers: HashSet<u64>,
     /// Whether it has a source to replicate from, once that has been asked.
     is_replica: Option<bool>,
     /// Number of the server's processors.
@@ -81,6 +83,7 @@ impl Reader {
             lacked: None,
             latest: None,
             named: HashSet::new(),
+            blockers: HashSet::new(),
             is_replica: None,
             processors: None,
         })
