@@ -289,6 +289,8 @@ impl History {
 
     fn object(&self, group: &Group) -> Option<(String, usize)> {
         let [schema, name] = most(&group.objects)?.map(|it| self.words.text(it));
+        // The address of a client's socket: one that is a file has neither address nor port.
+        let name = name.map(|name| if name == ":0" { "a Unix socket" } else { name });
         let parts: Vec<&str> = [schema, name].into_iter().flatten().collect();
         Some((parts.join("."), group.objects.len() - 1))
     }
@@ -402,6 +404,16 @@ mod tests {
         assert_eq!(sums.waits[1].what, "ON CPU");
         assert_eq!(sums.sessions[3].account, "thread/innodb/page_cleaner");
         assert_eq!(sums.sessions[0].statement.as_ref().expect("a statement").digest, "d1");
+    }
+
+    #[test]
+    fn what_a_client_is_waited_for_on_has_a_name() {
+        let mut history = History::default();
+        let socket = |name| [("OBJECT_NAME", name)];
+        history.extend([row(1, 1, "NETWORK", &socket(":0")), row(1, 2, "FILE IO", &socket("10.0.0.5:0"))]);
+        let waits = history.sums(history.whole().expect("rows")).waits;
+        let objects: Vec<String> = waits.into_iter().filter_map(|it| Some(it.object?.0)).collect();
+        assert_eq!(objects, ["10.0.0.5:0", "a Unix socket"]);
     }
 
     #[test]
