@@ -2,15 +2,13 @@
 //! history.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{COLUMNS, History, RUNNING, TABLE, account};
-use crate::ash::columns::{DIGESTS, STATUS};
+use crate::ash::columns::{DIGESTS, STATUS, THREADS};
 use crate::ash::file;
 use crate::snapshot::{Error, Head, Snapshot, Table, Value};
-
-/// The table of all threads at the time of a snapshot.
-const THREADS: &str = "threads";
 
 /// The parts of a file that are wanted.
 #[derive(Clone, Debug)]
@@ -91,14 +89,22 @@ fn texts<'s>(snapshot: &'s Snapshot, table: &str, schema: &str) -> Vec<(Option<&
         .collect()
 }
 
-/// Returns THREAD_ID and account of every session.
-fn accounts(snapshot: &Snapshot) -> Vec<(u64, String)> {
-    let Some(table) = snapshot.table(THREADS) else { return vec![] };
+/// Returns THREAD_ID and account of every session. A number that two lives of a server have given to
+/// different accounts tells nothing.
+fn accounts(snapshot: &Snapshot) -> BTreeMap<u64, String> {
+    let Some(table) = snapshot.table(THREADS) else { return BTreeMap::new() };
     let places = ["THREAD_ID", "PROCESSLIST_USER", "PROCESSLIST_HOST"].map(|column| table.place(column));
     let of = |row: &Vec<Value>| {
         let [thread, user, host] = places.map(|at| row.get(at?));
         let account = account(user?.text(), host.and_then(Value::text))?;
         Some((thread?.count()?, account))
     };
-    table.rows.iter().filter_map(of).collect()
+    let (mut accounts, mut doubtful) = (BTreeMap::new(), BTreeSet::new());
+    for (thread, account) in table.rows.iter().filter_map(of) {
+        if accounts.insert(thread, account.clone()).is_some_and(|other| other != account) {
+            doubtful.insert(thread);
+        }
+    }
+    accounts.retain(|thread, _| !doubtful.contains(thread));
+    accounts
 }
