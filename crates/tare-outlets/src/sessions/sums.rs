@@ -413,7 +413,7 @@ mod tests {
         history.extend([row(1, 1, "NETWORK", &socket(":0")), row(1, 2, "FILE IO", &socket("10.0.0.5:0"))]);
         let waits = history.sums(history.whole().expect("rows")).waits;
         let objects: Vec<String> = waits.into_iter().filter_map(|it| Some(it.object?.0)).collect();
-        assert_eq!(objects, ["10.0.0.5:0", "a Unix socket"]);
+        assert_eq!(objects, ["a Unix socket", "10.0.0.5:0"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use tare_outlets::Address;
+use tare_outlets::{Address, sessions};
 use tare_testkit::active_load::{Clients, Doing, Load};
 use tare_testkit::mysql_server::{Mysql, SERIES};
 use tare_testkit::server::{Server, Settings};
@@ -32,6 +32,13 @@ fn recorded(server: &dyn Clients, address: Address) -> (BTreeMap<u32, Doing>, Ve
     let (totals, ()) = record(&options(address, &file, INTERVAL), &hand, || await_samples(&file, SAMPLES));
     let (totals, rows) = (totals.expect("it records"), rows(&file));
     assert_eq!((totals.rows, totals.unwritten), (rows.len() as u64, 0));
+    // Whoever holds a lock has an account, also one that is idle throughout.
+    let history = sessions::read(&file, &|_, _| false).expect("what top and report read").history;
+    let blockers = history.sums(history.whole().expect("rows")).blockers;
+    assert!(blockers.iter().any(|it| !it.was_active), "{blockers:?}");
+    for blocker in blockers {
+        assert_eq!(blocker.account.as_deref(), Some("root@localhost"), "{blocker:?}");
+    }
     (load.truth.clone(), rows, hand.told())
 }
 
