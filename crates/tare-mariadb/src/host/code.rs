@@ -221,7 +221,8 @@ mod tests {
         assert_eq!(of_engine(&code[..12]), None);
         let first = [&[0xF3, 0x0F, 0x1E, 0xFA, 0x8B, 0x06][..], &code[3..]].concat();
         assert_eq!(of_engine(&first), Some((0x2880, 6)), "11.8: it begins with its number");
-        // push %rbp; mov 4(%rsi),%eax; mov %rsp,%rbp; pop %rbp; shl $6,%rax; mov 0x2838(%rdi,%rax,1),%rax; ret
+        // push %rbp; mov 4(%rsi),%eax; mov %rsp,%rbp; pop %rbp; shl $6,%rax;
+        // mov 0x2838(%rdi,%rax,1),%rax; ret
         let upstream = [
             0x55, 0x8B, 0x46, 0x04, 0x48, 0x89, 0xE5, 0x5D, 0x48, 0xC1, 0xE0, 0x06, 0x48, 0x8B, 0x84, 0x07,
             0x38, 0x28, 0x00, 0x00, 0xC3,

@@ -4,8 +4,8 @@
 //! wait class, statement, wait, blocker and session; [`History::columns`] makes the columns of a chart. Both
 //! count a row with the part of its time, the USECS_PER_ROW before its SAMPLE_TIME, that lies in the stretch.
 //! So they have the same sums, and a session that is always active is one session in any stretch. SQL with
-//! `WHERE SAMPLE_TIME >= from AND SAMPLE_TIME < to` counts whole rows: it differs by up to one row per session
-//! at either end.
+//! `WHERE SAMPLE_TIME >= from AND SAMPLE_TIME < to` counts whole rows: it differs by up to one row per
+//! session at either end.
 
 mod columns;
 mod history;
