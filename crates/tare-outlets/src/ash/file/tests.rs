@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use super::*;
-use crate::ash::columns::{COLUMNS, DIGEST_COLUMNS, DIGESTS, LATE_COLUMNS, THREAD_COLUMNS, THREADS};
+use crate::ash::columns::{COLUMNS, DIGEST_COLUMNS, DIGESTS, LATE_COLUMNS};
 use crate::snapshot::Type;
 
 fn header(taken_at: &str) -> String {
@@ -169,35 +169,6 @@ fn a_digest_that_comes_late_is_filled_in() {
         read.table(HISTORY).expect("the table").rows.iter().map(|row| row[place("DIGEST")].text()).collect();
     assert_eq!(digests, [Some("of 5"), Some("of 5"), None, None]);
     assert!(read.table(LATE).is_none());
-}
-
-#[test]
-fn a_thread_that_two_lives_of_a_server_have_has_the_account_of_neither() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("ash");
-    let line = |head| serde_json::to_string(&Line::Head(head)).expect("JSON") + "\n";
-    let holder = |thread: u64, user: &str, host: &str| {
-        format!(
-            "{{\"table\":\"{THREADS}\",\"row\":{{\"THREAD_ID\":{thread},\"PROCESSLIST_USER\":\"{user}\",\
-             \"PROCESSLIST_HOST\":\"{host}\",\"PROCESSLIST_ID\":{thread}}}}}\n"
-        )
-    };
-    let waits = |thread: u64| {
-        row("2026-01-02 03:00:00.000000")
-            .replace("\"THREAD_ID\":7", &format!("\"THREAD_ID\":7{thread},\"BLOCKING_THREAD_ID\":{thread}"))
-    };
-    let heads = line(head(THREADS, &THREAD_COLUMNS)) + &line(head(HISTORY, &COLUMNS));
-    let parts = [
-        [header("a"), heads.clone(), holder(1, "app", "h"), holder(2, "app", "h"), holder(3, "app", "h")]
-            .concat(),
-        [1, 2, 3].map(waits).concat(),
-        [header("b"), heads, holder(1, "app", "h"), holder(2, "batch", "h"), holder(3, "app", "i")].concat(),
-    ];
-    write(&path, &parts.concat());
-    let history = crate::sessions::read(&path, &|_, _| false).expect("a history").history;
-    let blockers = history.sums(history.whole().expect("rows")).blockers;
-    let accounts: Vec<_> = blockers.iter().map(|it| (it.thread, it.account.as_deref())).collect();
-    assert_eq!(accounts, [(1, Some("app@h")), (2, None), (3, None)]);
 }
 
 #[test]
