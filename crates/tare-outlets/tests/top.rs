@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
+use tare_outlets::sessions::History;
 use tare_outlets::top::look::{About, Ask, Content, Counted, Holder, Look, View};
 use tare_outlets::top::page::{Block, Cell, Sheet};
 use tare_outlets::top::read::Reader;
 use tare_outlets::top::state::State;
 use tare_outlets::{Address, Source};
+use tare_testkit::active_load::ActiveSessions;
 use tare_testkit::mysql_server::{Mysql, SERIES};
 use tare_testkit::scene::{SCRIPTS, Scene, WaiterAndHolder};
 use tare_testkit::server::{LIMIT, Server, StartSettings};
@@ -261,6 +263,52 @@ fn every_view(reader: &mut Reader) {
         let mut state = State::new(view, Duration::from_secs(1), "");
         state.take(found);
         assert!(!sheet(&state).rows.is_empty(), "{view:?}");
+    }
+}
+
+/// Returns how many sessions are active now, by the head and by the list of threads.
+fn active(reader: &mut Reader) -> [Option<f64>; 2] {
+    let mut state = State::new(View::Threads, Duration::from_secs(1), "");
+    state.take(look(reader, View::Threads));
+    let json = tare_outlets::top::once::json(&state, usize::MAX);
+    [&json["active_now"], &json["totals"]["active"]].map(serde_json::Value::as_f64)
+}
+
+#[test]
+fn sessions_that_hang_are_active() {
+    let _turn = tare_testkit::turn();
+    for provider in [TestProvider::tare(), TestProvider::BuiltIn] {
+        let settings = StartSettings::new(provider).option("--innodb-lock-wait-timeout=600");
+        let server = Server::start(settings).expect("a server");
+        let load = ActiveSessions::all(&server);
+        #[allow(clippy::cast_precision_loss)] // few
+        let count = load.truth.len() as f64;
+        for mut reader in ways(&server) {
+            // Connections that begin or end are active for a moment.
+            let found = poll_every(Duration::from_millis(50), LIMIT, || {
+                let found = active(&mut reader);
+                (found == [Some(count); 2]).then_some(())
+            });
+            found.unwrap_or_else(|| panic!("{count} are active, not {:?}", active(&mut reader)));
+        }
+    }
+}
+
+#[test]
+fn who_is_idle_and_holds_a_lock_has_an_account() {
+    let _turn = tare_testkit::turn();
+    let server = start(TestProvider::tare());
+    let mut load = ActiveSessions::new(&server);
+    let holder = load.row_locks(2);
+    for mut reader in ways(&server) {
+        let mut history = History::default();
+        let blocker = eventually("a sample has the holder", LIMIT, || {
+            history.merge(&look(&mut reader, View::Statements).history.expect("a history"));
+            let sums = history.sums(history.whole()?);
+            sums.blockers.into_iter().find(|it| it.connection == Some(u64::from(holder)))
+        });
+        assert_eq!(blocker.account.as_deref(), Some("root@localhost"), "{blocker:?}");
+        assert!(!blocker.was_active, "{blocker:?}");
     }
 }
 
@@ -527,17 +575,17 @@ fn a_look_asks_for_each_table_once_and_for_few() {
         source.rows("tare_status", &["VALUE"], filter).expect("rows")[0].count(0)
     };
     for (view, tables) in [
-        // tare_status, accounts and sums of statements for the head; the active session history for its
-        // strip; digests, which have the executions of prepared statements,
-        (View::Statements, 5),
+        // tare_status, accounts, threads and sums of statements for the head; the active session history for
+        // its strip; digests, which have the executions of prepared statements,
+        (View::Statements, 6),
         // and the levels of locks,
-        (View::Waits, 6),
+        (View::Waits, 7),
         // metadata locks that are waited for,
-        (View::Locks, 5),
-        (View::Tables, 5),
-        (View::Files, 5),
-        (View::Memory, 5),
-        // threads, their statements and waits.
+        (View::Locks, 6),
+        (View::Tables, 6),
+        (View::Files, 6),
+        (View::Memory, 6),
+        // statements and waits of threads.
         (View::Threads, 7),
     ] {
         // The first look also asks what is switched on, and for texts.

@@ -284,14 +284,12 @@ impl Engine {
     }
 }
 
-#[cfg(test)]
+// Miri backs every reserved byte with memory.
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    #[cfg(not(miri))]
     use crate::{Registration, memory::arena::BLOCK, snapshot::Properties};
 
-    // Miri backs every reserved byte with memory.
-    #[cfg(not(miri))]
     #[test]
     fn a_lock_behind_what_names_reach_is_lost_and_gives_its_slot_back() {
         const REACH: usize = 1 << 30;

@@ -67,21 +67,37 @@ pub(super) fn thread_local(code: &[u8]) -> Option<isize> {
 
 /// Returns where a function finds the pointer of a storage engine in its first argument: the offset of the
 /// first engine's, and how far apart they are, as a power of two. `mov place(%rsi), %eax` or `mov (%rsi),
-/// %eax`, `shl $power, %rax`, `mov place(%rax,%rdi), %rax` and nothing else.
+/// %eax`, `shl $power, %rax`, `mov place(%rax,%rdi), %rax` and nothing else but what upstream's builds add: a
+/// frame around the first, and in 11.4 `add $first, %rax` before the second.
 pub(super) fn of_engine(code: &[u8]) -> Option<(usize, u8)> {
     let code = code.strip_prefix(&[0xF3, 0x0F, 0x1E, 0xFA]).unwrap_or(code);
+    let (has_frame, code) = code.strip_prefix(&[0x55]).map_or((false, code), |code| (true, code));
     let code = match code.strip_prefix(&[0x8B])?.split_first()? {
         (0x46, rest) => rest.get(1..)?,
         // 11.8: the number is what the second argument begins with.
         (0x06, rest) => rest,
         _ => return None,
     };
+    let code = if has_frame { code.strip_prefix(&[0x48, 0x89, 0xE5, 0x5D])? } else { code };
+    let (first, code) = match code.strip_prefix(&[0x48, 0x05]) {
+        Some(code) => code.split_first_chunk().map(|(first, code)| (i32::from_le_bytes(*first), code))?,
+        None => (0, code),
+    };
     let (power, code) = code.strip_prefix(&[0x48, 0xC1, 0xE0])?.split_first()?;
-    let code = code.strip_prefix(&[0x48, 0x8B, 0x84])?;
-    let code = code.strip_prefix(&[0x38]).or(code.strip_prefix(&[0x07]))?;
-    let (place, rest) = code.split_first_chunk()?;
-    let place = usize::try_from(i32::from_le_bytes(*place)).ok()?;
-    (rest.first() == Some(&0xC3) && *power < 12).then_some((place, *power))
+    let ([form, 0x38 | 0x07], code) = code.strip_prefix(&[0x48, 0x8B])?.split_first_chunk()? else {
+        return None;
+    };
+    // The place has four bytes, or one.
+    let (place, rest) = match form {
+        0x84 => code.split_first_chunk().map(|(place, rest)| (i32::from_le_bytes(*place), rest))?,
+        0x44 => code.split_first_chunk().map(|(place, rest)| (i8::from_le_bytes(*place).into(), rest))?,
+        _ => return None,
+    };
+    if rest.first() != Some(&0xC3) || *power >= 12 {
+        return None;
+    }
+    let place = i64::from(place) + (i64::from(first) << power);
+    Some((usize::try_from(place).ok()?, *power))
 }
 
 /// Returns the offset of the member whose address is the first argument of the only call to `callee` in the
@@ -205,6 +221,24 @@ mod tests {
         assert_eq!(of_engine(&code[..12]), None);
         let first = [&[0xF3, 0x0F, 0x1E, 0xFA, 0x8B, 0x06][..], &code[3..]].concat();
         assert_eq!(of_engine(&first), Some((0x2880, 6)), "11.8: it begins with its number");
+        // push %rbp; mov 4(%rsi),%eax; mov %rsp,%rbp; pop %rbp; shl $6,%rax;
+        // mov 0x2838(%rdi,%rax,1),%rax; ret
+        let upstream = [
+            0x55, 0x8B, 0x46, 0x04, 0x48, 0x89, 0xE5, 0x5D, 0x48, 0xC1, 0xE0, 0x06, 0x48, 0x8B, 0x84, 0x07,
+            0x38, 0x28, 0x00, 0x00, 0xC3,
+        ];
+        assert_eq!(of_engine(&upstream), Some((0x2838, 6)), "10.11.5");
+        assert_eq!(of_engine(&upstream[1..]), None, "the end of a frame without its beginning");
+        // The same with add $0xa4,%rax before the shift; mov 8(%rdi,%rax,1),%rax; ret
+        let upstream = [
+            0x55, 0x8B, 0x46, 0x04, 0x48, 0x89, 0xE5, 0x5D, 0x48, 0x05, 0xA4, 0x00, 0x00, 0x00, 0x48, 0xC1,
+            0xE0, 0x06, 0x48, 0x8B, 0x44, 0x07, 0x08, 0xC3,
+        ];
+        assert_eq!(of_engine(&upstream), Some((0x2908, 6)), "11.4.5");
+        assert_eq!(of_engine(&upstream[..23]), None);
+        let mut negative = upstream;
+        negative[10..14].copy_from_slice(&(-1_i32).to_le_bytes());
+        assert_eq!(of_engine(&negative), None, "before the session");
         assert_eq!(of_engine(&SENT), None);
     }
 }

@@ -45,6 +45,11 @@ pub(super) fn is_working(command: &str) -> bool {
     !IDLE_COMMANDS.contains(&command) && !command.starts_with("Binlog Dump") && command != "Slave_SQL"
 }
 
+/// Returns whether a session with this command, in this state, has something to do.
+pub(crate) fn is_active(command: &str, state: &str) -> bool {
+    is_working(command) && !is_idle_state(state)
+}
+
 /// Returns whether a thread in this state has nothing to do, whatever its command.
 pub(super) fn is_idle_state(state: &str) -> bool {
     IDLE_STATES.iter().any(|begin| state.starts_with(begin))
@@ -71,6 +76,8 @@ mod tests {
         assert_eq!(of_state("Sending data"), None);
         assert!(is_idle_state("Waiting for source to send event") && !is_idle_state("updating"));
         assert!(is_working("Query") && is_working("Execute") && is_working("Quit"));
+        assert!(is_active("Query", "updating") && !is_active("Sleep", ""));
+        assert!(!is_active("Query", "Waiting on empty queue"));
         assert!(!is_working("Sleep") && !is_working("Binlog Dump GTID") && !is_working("Slave_SQL"));
     }
 }

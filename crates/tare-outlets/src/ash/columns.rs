@@ -43,6 +43,15 @@ pub const LATE: &str = "events_statements_history";
 /// Columns of [`LATE`] in the file.
 pub const LATE_COLUMNS: [(&str, Type); 3] =
     [("THREAD_ID", Type::Unsigned), ("EVENT_ID", Type::Unsigned), ("DIGEST", Type::Text)];
+/// Accounts of sessions that others waited for, and that had no row then because they were idle.
+pub const THREADS: &str = "threads";
+/// Columns of [`THREADS`] in the file.
+pub const THREAD_COLUMNS: [(&str, Type); 4] = [
+    ("THREAD_ID", Type::Unsigned),
+    ("PROCESSLIST_USER", Type::Text),
+    ("PROCESSLIST_HOST", Type::Text),
+    ("PROCESSLIST_ID", Type::Unsigned),
+];
 /// Facts about the server and the sampling, in the names of tare's own table: `processors`, `ash_interval`.
 pub const STATUS: &str = "tare_status";
 /// Columns of [`STATUS`] in the file.

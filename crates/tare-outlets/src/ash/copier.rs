@@ -8,6 +8,7 @@ use humantime::format_rfc3339_micros;
 use tare_server::sql::{literal, literals};
 
 use super::columns::{COLUMNS, DIGESTS, HISTORY, place};
+use super::holders::Holders;
 use super::tools::Tools;
 use super::{AshError, Sample};
 use crate::snapshot::Value;
@@ -61,6 +62,7 @@ pub(super) struct Copier {
     pub(super) events: Vec<String>,
     /// Digests whose texts have been asked for.
     asked: HashMap<String, Asked>,
+    holders: Holders,
     /// Connections of tare's tools; over tare's socket there are none.
     tools: Option<Tools>,
 }
@@ -89,6 +91,7 @@ impl Copier {
             asked_halt: None,
             events: vec![],
             asked: HashMap::new(),
+            holders: Holders::default(),
             tools,
         };
         let rows = copier.source.rows(HISTORY, &["SAMPLE_TIME"], "ORDER BY `SAMPLE_TIME` DESC LIMIT 1")?;
@@ -138,6 +141,11 @@ impl Copier {
         let mut samples: Vec<Sample> = samples.into_values().collect();
         self.leave_out_tools(&mut samples)?;
         self.add_texts(&mut samples)?;
+        let rows = samples.iter().flat_map(|sample| &sample.rows);
+        let holders = self.holders.ask(&mut self.source, rows)?;
+        if let Some(first) = samples.first_mut() {
+            first.holders = holders;
+        }
         Ok(samples)
     }
 

@@ -31,7 +31,7 @@ pub fn is_history(path: &Path) -> bool {
 
 /// Reads a history with all of its rotated files, or a snapshot, with the rows that `wanted` selects. It is
 /// called for each table first, without a row. Tables of a history: [`HISTORY`], its rows in the order of
-/// time; the texts of its digests; and `tare_status`.
+/// time; the texts of its digests; accounts of sessions that others waited for; and `tare_status`.
 ///
 /// # Errors
 /// [`Error::Read`], with the line or the file that is wrong.

@@ -16,6 +16,7 @@ mod copier;
 mod cost;
 mod coverage;
 pub mod file;
+mod holders;
 mod judge;
 mod late;
 mod sampler;
@@ -32,6 +33,8 @@ use crate::destination::NAP;
 pub use crate::destination::{Control, Destination, Rotation};
 use crate::snapshot::{self, Value};
 use crate::source::{Address, Error};
+pub(crate) use class::is_active;
+use holders::Holder;
 use session::Session;
 use writer::Writer;
 
@@ -123,6 +126,8 @@ struct Sample {
     texts: Vec<(String, String)>,
     /// Digests of statements of this sample or earlier ones.
     late: Vec<LateDigest>,
+    /// Accounts of sessions that others wait for.
+    holders: Vec<Holder>,
 }
 
 /// The digest of a statement that had none when it was sampled.

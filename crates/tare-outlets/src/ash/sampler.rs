@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::blockers::Blockers;
 use super::coverage::Coverage;
+use super::holders::Holders;
 use super::judge::{Doing, judge, row};
 use super::late::LateDigests;
 use super::seen::{Seen, SeenThread, query};
@@ -24,6 +25,7 @@ pub(super) struct Sampler {
     blockers: Blockers,
     tools: Tools,
     late: LateDigests,
+    holders: Holders,
     /// When the last sample was taken.
     last: Option<Instant>,
 }
@@ -38,7 +40,8 @@ impl Sampler {
         let query = source.prepare(&query(&coverage))?;
         let tools = Tools::of(&mut source)?;
         let (blockers, late) = (Blockers::default(), LateDigests::default());
-        Ok(Sampler { source, coverage, query, blockers, tools, late, last: None })
+        let holders = Holders::default();
+        Ok(Sampler { source, coverage, query, blockers, tools, late, holders, last: None })
     }
 
     pub(super) fn source(&mut self) -> &mut Source {
@@ -76,6 +79,7 @@ impl Sampler {
                 sample.texts.push((digest.clone(), text.clone()));
             }
         }
+        sample.holders = self.holders.ask(&mut self.source, sample.rows.iter())?;
         Ok(sample)
     }
 

@@ -10,9 +10,11 @@ use std::time::SystemTime;
 use humantime::format_rfc3339_millis;
 
 use super::columns::{
-    COLUMNS, DIGEST_COLUMNS, DIGESTS, HISTORY, LATE, LATE_COLUMNS, STATUS, STATUS_COLUMNS, head, place,
+    COLUMNS, DIGEST_COLUMNS, DIGESTS, HISTORY, LATE, LATE_COLUMNS, STATUS, STATUS_COLUMNS, THREAD_COLUMNS,
+    THREADS, head, place,
 };
 use super::file::may_go_on;
+use super::holders::Holder;
 use super::{AshError, Sample};
 use crate::destination::{Control, Destination, DestinationWriter};
 use crate::snapshot::json_lines::{JsonLines, SnapshotLine};
@@ -28,12 +30,15 @@ pub(super) struct Writer<'a> {
     /// The open file, locked.
     lock: Option<File>,
     control: &'a dyn Control,
-    heads: [TableHead; 4],
+    heads: [TableHead; 5],
     /// The beginning of each file; `None` before the first server has answered.
     begin: Option<(SnapshotHeader, Vec<(&'static str, String)>)>,
     /// Texts of digests, and the digests whose texts are in this file.
     texts: BTreeMap<String, String>,
     told: HashSet<(Option<String>, String)>,
+    /// Sessions that others waited for, by THREAD_ID, and those that are in this file.
+    holders: BTreeMap<u64, Holder>,
+    told_holders: HashSet<u64>,
     /// Whether something is missing, so that a header has to come next.
     has_gap: bool,
     /// Number of rows of the history since the last header.
@@ -80,10 +85,13 @@ impl<'a> Writer<'a> {
                 head(DIGESTS, &DIGEST_COLUMNS),
                 head(HISTORY, &COLUMNS),
                 head(LATE, &LATE_COLUMNS),
+                head(THREADS, &THREAD_COLUMNS),
             ],
             begin: None,
             texts: BTreeMap::new(),
             told: HashSet::new(),
+            holders: BTreeMap::new(),
+            told_holders: HashSet::new(),
             has_gap: false,
             rows: 0,
             samples: 0,
@@ -96,6 +104,8 @@ impl<'a> Writer<'a> {
     pub(super) fn begin(&mut self, header: SnapshotHeader, status: Vec<(&'static str, String)>) {
         self.finish();
         self.begin = Some((header, status));
+        // Of another life of the server they would be others.
+        self.holders.clear();
         self.write_begin();
         let _without_samples = self.flush();
     }
@@ -118,6 +128,12 @@ impl<'a> Writer<'a> {
         if self.texts.len() > MOST_TEXTS {
             self.texts.clear();
         }
+        if self.holders.len() > MOST_TEXTS {
+            self.holders.clear();
+        }
+        for holder in &sample.holders {
+            self.holders.extend(holder[0].count().map(|thread| (thread, holder.clone())));
+        }
         for (digest, text) in &sample.texts {
             if !self.texts.contains_key(digest) {
                 self.texts.insert(digest.clone(), text.clone());
@@ -128,6 +144,9 @@ impl<'a> Writer<'a> {
             let of = |column: &str| row[place(column)].text().map(str::to_owned);
             if let Some(digest) = of("DIGEST") {
                 self.add_text(of("SCHEMA_NAME"), digest, &mut record);
+            }
+            if let Some(thread) = row[place("BLOCKING_THREAD_ID")].count() {
+                self.add_holder(thread, &mut record);
             }
             add_row(&mut record, &self.heads[2], row);
         }
@@ -177,6 +196,15 @@ impl<'a> Writer<'a> {
         self.told.insert(key);
     }
 
+    /// Adds the account of a session that another waits for, once in each file.
+    fn add_holder(&mut self, thread: u64, record: &mut Vec<u8>) {
+        if let Some(holder) = self.holders.get(&thread)
+            && self.told_holders.insert(thread)
+        {
+            add_row(record, &self.heads[4], holder);
+        }
+    }
+
     fn write_begin(&mut self) {
         let Some((header, status)) = &mut self.begin else { return };
         header.taken_at = format_rfc3339_millis(SystemTime::now()).to_string();
@@ -194,6 +222,7 @@ impl<'a> Writer<'a> {
         }
         self.sink.put(record, 0);
         self.told.clear();
+        self.told_holders.clear();
         self.rows = 0;
     }
 

@@ -22,7 +22,7 @@ pub fn page(report: &Report) -> String {
             }
         }
         @for part in &report.sections { (section(part)) }
-        footer { p { "Made by tare " (env!("CARGO_PKG_VERSION")) " of two snapshots; " code { "tare report --format json" } " has the same figures for programs." } }
+        footer { p { "Made by tare " (env!("CARGO_PKG_VERSION")) "; " code { "tare report --format json" } " has the same figures for programs." } }
     };
     tare_page::page(&visible(&title), &format!("tare {}", env!("CARGO_PKG_VERSION")), STYLE, body, None)
         .into_string()

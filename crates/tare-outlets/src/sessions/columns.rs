@@ -26,10 +26,6 @@ const STEPS: [u64; 20] = [
     7_200_000_000,
 ];
 
-/// The longest time that a row stands for, in microseconds: the longest interval, and how late a sample may
-/// be.
-const LONGEST: u64 = 70_000_000;
-
 /// Returns the least round length, in microseconds, of which `length` has at most `most`.
 #[must_use]
 pub fn step(length: u64, most: u64) -> u64 {
@@ -58,8 +54,8 @@ impl Column {
 impl History {
     /// Returns the columns of a stretch, each of so many microseconds, from its beginning.
     ///
-    /// The time of a row is that before its sample, so it may be in several columns. What of it lies outside
-    /// the stretch is left out; a sample right after the stretch has some of the last column.
+    /// The time of a row is that before its sample, so it may be in several columns. All of them have what
+    /// [`History::sums`] has of the stretch.
     #[must_use]
     pub fn columns(&self, stretch: Stretch, each: u64) -> Vec<Column> {
         let each = each.max(1);
@@ -71,24 +67,12 @@ impl History {
         };
         let mut columns: Vec<Column> = (0..count).map(of).collect();
         let place = |at: u64| usize::try_from((at - stretch.from) / each).unwrap_or(usize::MAX);
-        for row in self.rows_of(Stretch { to: stretch.to.saturating_add(LONGEST), ..stretch }) {
-            // A stretch ends behind its last sample.
-            let (from, to) = (row.at.saturating_sub(row.us).max(stretch.from), row.at.min(stretch.to));
-            if from >= to {
-                continue;
-            }
-            for column in &mut columns[place(from)..=place(to - 1)] {
-                let Stretch { from: begin, to: end } = column.stretch;
-                column.times[row.group] += to.min(end) - from.max(begin);
+        for (row, part) in self.parts(stretch) {
+            for column in &mut columns[place(part.from)..=place(part.to - 1)] {
+                column.times[row.group] += column.stretch.within(part).length();
             }
         }
         columns
-    }
-
-    /// Returns the longest time that a row of the stretch stands for, in microseconds.
-    #[must_use]
-    pub fn interval(&self, stretch: Stretch) -> u64 {
-        self.rows_of(stretch).iter().map(|row| row.us).max().unwrap_or(0)
     }
 }
 

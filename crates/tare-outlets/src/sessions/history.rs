@@ -1,7 +1,7 @@
 //! Rows of the history, in the order of time.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::words::{Word, Words};
 use super::{Stretch, group, moment};
@@ -28,6 +28,9 @@ pub const COLUMNS: [&str; 16] = [
     "BLOCKING_PROCESSLIST_ID",
 ];
 
+/// The longest time that a row stands for, in microseconds: the longest interval, and how late a sample may
+/// be.
+const LONGEST: u64 = 70_000_000;
 /// Number of texts from which those that no row has any more are dropped.
 const TEXTS: usize = 10_000;
 
@@ -154,6 +157,15 @@ impl History {
         self.accounts.get(&thread).map(String::as_str)
     }
 
+    /// Returns threads that others waited for, and that have no row and no name.
+    #[must_use]
+    pub fn unnamed_blockers(&self) -> Vec<u64> {
+        let blockers: BTreeSet<u64> = self.rows.iter().filter_map(|row| row.blocker).collect();
+        let active: HashSet<u64> = self.rows.iter().map(|row| row.thread).collect();
+        let unnamed = |it: &u64| !active.contains(it) && !self.accounts.contains_key(it);
+        blockers.into_iter().filter(unnamed).collect()
+    }
+
     /// Returns schemas and digests of rows whose texts are not known.
     #[must_use]
     pub fn unnamed(&self) -> Vec<(Option<&str>, &str)> {
@@ -171,13 +183,15 @@ impl History {
         self.texts.get(&key).and_then(|text| self.words.text(*text))
     }
 
-    /// Returns the time from where the first sample counts to the last one; `None` without rows.
+    /// Returns the time of all rows, from where the first of it begins to the last sample; `None` without
+    /// rows.
     #[must_use]
     pub fn whole(&self) -> Option<Stretch> {
         let (first, last) = (self.rows.first()?, self.rows.last()?);
-        let of_first = self.rows.iter().take_while(|row| row.at == first.at);
-        let us = of_first.map(|row| row.us).max().unwrap_or(0);
-        Some(Stretch { from: first.at.saturating_sub(us), to: last.at + 1 })
+        // A later sample may stand for a longer time.
+        let early = self.rows.iter().take_while(|row| row.at <= first.at.saturating_add(LONGEST));
+        let from = early.map(|row| row.at.saturating_sub(row.us)).min()?;
+        Some(Stretch { from, to: last.at + 1 })
     }
 
     /// Returns whether there is no row.
@@ -192,8 +206,24 @@ impl History {
         self.rows.len()
     }
 
-    /// Returns the rows of a stretch.
-    pub(super) fn rows_of(&self, stretch: Stretch) -> &[Sample] {
+    /// Returns the rows that have time in a stretch, each with that time. A row's time is the one before its
+    /// sample: what of it lies outside the stretch is left out, and a sample soon after the stretch has some
+    /// of it.
+    pub(super) fn parts(&self, stretch: Stretch) -> impl Iterator<Item = (&Sample, Stretch)> {
+        let reach = Stretch { to: stretch.to.saturating_add(LONGEST), ..stretch };
+        let part =
+            move |row: &Sample| Stretch { from: row.at.saturating_sub(row.us), to: row.at }.within(stretch);
+        self.rows_of(reach).iter().map(move |row| (row, part(row))).filter(|(_, part)| part.length() > 0)
+    }
+
+    /// Returns the longest time that a row of the stretch stands for, in microseconds.
+    #[must_use]
+    pub fn interval(&self, stretch: Stretch) -> u64 {
+        self.rows_of(stretch).iter().map(|row| row.us).max().unwrap_or(0)
+    }
+
+    /// Returns the rows with a SAMPLE_TIME in a stretch.
+    fn rows_of(&self, stretch: Stretch) -> &[Sample] {
         let from = self.rows.partition_point(|row| row.at < stretch.from);
         let to = self.rows.partition_point(|row| row.at < stretch.to);
         &self.rows[from..to.max(from)]

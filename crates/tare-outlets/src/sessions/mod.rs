@@ -1,9 +1,11 @@
 //! Active sessions: rows of `tare_active_session_history`, and the time of any stretch by what it went to.
 //!
 //! A [`History`] takes rows from a server or from a file. [`History::sums`] adds up a [`Stretch`] of it by
-//! wait class, statement, wait, blocker and session; [`History::columns`] makes the columns of a chart. A row
-//! belongs to a stretch by its SAMPLE_TIME, as in `WHERE SAMPLE_TIME >= from AND SAMPLE_TIME < to`, and
-//! counts with all of its USECS_PER_ROW.
+//! wait class, statement, wait, blocker and session; [`History::columns`] makes the columns of a chart. Both
+//! count a row with the part of its time, the USECS_PER_ROW before its SAMPLE_TIME, that lies in the stretch.
+//! So they have the same sums, and a session that is always active is one session in any stretch. SQL with
+//! `WHERE SAMPLE_TIME >= from AND SAMPLE_TIME < to` counts whole rows: it differs by up to one row per
+//! session at either end.
 
 mod columns;
 mod history;

@@ -2,15 +2,13 @@
 //! history.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{COLUMNS, History, RUNNING, TABLE, account};
-use crate::ash::columns::{DIGESTS, STATUS};
+use crate::ash::columns::{DIGESTS, STATUS, THREADS};
 use crate::ash::file;
 use crate::snapshot::{Error, Snapshot, SnapshotTable, TableHead, Value};
-
-/// The table of all threads at the time of a snapshot.
-const THREADS: &str = "threads";
 
 /// The parts of a file that are wanted.
 #[derive(Clone, Debug)]
@@ -91,14 +89,82 @@ fn texts<'s>(snapshot: &'s Snapshot, table: &str, schema: &str) -> Vec<(Option<&
         .collect()
 }
 
-/// Returns THREAD_ID and account of every session.
-fn accounts(snapshot: &Snapshot) -> Vec<(u64, String)> {
-    let Some(table) = snapshot.table(THREADS) else { return vec![] };
+/// Returns THREAD_ID and account of every session. A number that two lives of a server have given to
+/// different accounts tells nothing.
+fn accounts(snapshot: &Snapshot) -> BTreeMap<u64, String> {
+    let Some(table) = snapshot.table(THREADS) else { return BTreeMap::new() };
     let places = ["THREAD_ID", "PROCESSLIST_USER", "PROCESSLIST_HOST"].map(|column| table.place(column));
     let of = |row: &Vec<Value>| {
         let [thread, user, host] = places.map(|at| row.get(at?));
         let account = account(user?.text(), host.and_then(Value::text))?;
         Some((thread?.count()?, account))
     };
-    table.rows.iter().filter_map(of).collect()
+    let (mut accounts, mut doubtful) = (BTreeMap::new(), BTreeSet::new());
+    for (thread, account) in table.rows.iter().filter_map(of) {
+        if accounts.insert(thread, account.clone()).is_some_and(|other| other != account) {
+            doubtful.insert(thread);
+        }
+    }
+    accounts.retain(|thread, _| !doubtful.contains(thread));
+    accounts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ash::columns::{COLUMNS, THREAD_COLUMNS, head};
+    use crate::snapshot::SnapshotHeader;
+    use crate::snapshot::json_lines::SnapshotLine;
+
+    /// The beginning of a life of a server, in a file of `tare ash`.
+    fn life(started_at: &str) -> String {
+        let text = |text: &str| text.to_owned();
+        let snapshot = SnapshotHeader {
+            format: 1,
+            tare: text("0"),
+            taken_at: text(started_at),
+            address: text("db1"),
+            provider: text("mysql"),
+            version: text("9"),
+            started_at: Some(text(started_at)),
+            text: false,
+            history: true,
+        };
+        let lines = [
+            SnapshotLine::Header { snapshot },
+            SnapshotLine::Head(head(THREADS, &THREAD_COLUMNS)),
+            SnapshotLine::Head(head(TABLE, &COLUMNS)),
+        ];
+        lines.iter().map(|line| serde_json::to_string(line).expect("JSON") + "\n").collect()
+    }
+
+    fn holder(thread: u64, user: &str, host: &str) -> String {
+        let row =
+            serde_json::json!({"THREAD_ID": thread, "PROCESSLIST_USER": user, "PROCESSLIST_HOST": host});
+        serde_json::json!({"table": THREADS, "row": row}).to_string() + "\n"
+    }
+
+    fn waiter(holder: u64) -> String {
+        let row = serde_json::json!({"SAMPLE_TIME": "2026-01-02 03:00:00.000000", "USECS_PER_ROW": 1_000_000,
+            "THREAD_ID": 70 + holder, "BLOCKING_THREAD_ID": holder});
+        serde_json::json!({"table": TABLE, "row": row}).to_string() + "\n"
+    }
+
+    #[test]
+    fn a_thread_that_two_lives_of_a_server_have_has_the_account_of_neither() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ash");
+        let parts = [
+            life("2026-01-02T00:00:00Z"),
+            [1, 2, 3].map(|thread| holder(thread, "app", "h")).concat(),
+            [1, 2, 3].map(waiter).concat(),
+            life("2026-01-03T00:00:00Z"),
+            [holder(1, "app", "h"), holder(2, "batch", "h"), holder(3, "app", "i")].concat(),
+        ];
+        std::fs::write(&path, parts.concat()).expect("written");
+        let history = read(&path, &|_, _| false).expect("a history").history;
+        let blockers = history.sums(history.whole().expect("rows")).blockers;
+        let accounts: Vec<_> = blockers.iter().map(|it| (it.thread, it.account.as_deref())).collect();
+        assert_eq!(accounts, [(1, Some("app@h")), (2, None), (3, None)]);
+    }
 }

@@ -146,23 +146,6 @@ impl Group {
     }
 }
 
-/// Returns the rows by a key, the most time first.
-fn grouped<K: Hash + Eq + Ord + Copy>(
-    rows: &[Sample],
-    key: impl Fn(&Sample) -> Option<K>,
-) -> Vec<(K, Group, Sample)> {
-    let mut groups: HashMap<K, Group> = HashMap::new();
-    for row in rows {
-        if let Some(key) = key(row) {
-            groups.entry(key).or_default().add(row);
-        }
-    }
-    let mut groups: Vec<_> =
-        groups.into_iter().filter_map(|(key, mut group)| Some((key, group.first.take()?, group))).collect();
-    groups.sort_by_key(|(key, _, group)| (Reverse(group.us), *key));
-    groups.into_iter().map(|(key, first, group)| (key, group, first)).collect()
-}
-
 fn most<K: Ord + Copy>(of: &HashMap<K, u64>) -> Option<K> {
     of.iter().max_by_key(|(key, us)| (**us, Reverse(**key))).map(|(key, _)| *key)
 }
@@ -172,27 +155,47 @@ impl History {
     #[must_use]
     pub fn times(&self, stretch: Stretch) -> Times {
         let mut times = [0; GROUPS.len()];
-        self.rows_of(stretch).iter().for_each(|row| times[row.group] += row.us);
+        self.parts(stretch).for_each(|(row, part)| times[row.group] += part.length());
         times
     }
 
     /// Adds up the time of a stretch.
     #[must_use]
     pub fn sums(&self, stretch: Stretch) -> Sums {
-        let (rows, times) = (self.rows_of(stretch), self.times(stretch));
-        let classes = grouped(rows, |row| Some(row.class));
+        let times = self.times(stretch);
+        let classes = self.grouped(stretch, |row| Some(row.class));
         Sums {
             us: times.iter().sum(),
             times,
             classes: classes.iter().map(|(class, group, _)| (self.word(*class), group.us)).collect(),
-            statements: self.statements(rows),
-            waits: self.waits(rows),
-            blockers: self.blockers(rows),
-            sessions: self.sessions(rows),
+            statements: self.statements(stretch),
+            waits: self.waits(stretch),
+            blockers: self.blockers(stretch),
+            sessions: self.sessions(stretch),
         }
     }
 
-    fn statements(&self, rows: &[Sample]) -> Vec<Statement> {
+    /// Returns the rows of a stretch by a key, the most time first. Each counts with its time in the stretch.
+    fn grouped<K: Hash + Eq + Ord + Copy>(
+        &self,
+        stretch: Stretch,
+        key: impl Fn(&Sample) -> Option<K>,
+    ) -> Vec<(K, Group, Sample)> {
+        let mut groups: HashMap<K, Group> = HashMap::new();
+        for (row, part) in self.parts(stretch) {
+            if let Some(key) = key(row) {
+                groups.entry(key).or_default().add(&Sample { us: part.length(), ..*row });
+            }
+        }
+        let mut groups: Vec<_> = groups
+            .into_iter()
+            .filter_map(|(key, mut group)| Some((key, group.first.take()?, group)))
+            .collect();
+        groups.sort_by_key(|(key, _, group)| (Reverse(group.us), *key));
+        groups.into_iter().map(|(key, first, group)| (key, group, first)).collect()
+    }
+
+    fn statements(&self, stretch: Stretch) -> Vec<Statement> {
         // What has no digest is one line for clients, and one for the background.
         let key = |row: &Sample| match row.digest {
             Word::NONE => (Word::NONE, Word::NONE, row.connection.is_none()),
@@ -211,10 +214,10 @@ impl History {
                 sessions: group.threads.len(),
             }
         };
-        grouped(rows, |row| Some(key(row))).into_iter().map(statement).collect()
+        self.grouped(stretch, |row| Some(key(row))).into_iter().map(statement).collect()
     }
 
-    fn waits(&self, rows: &[Sample]) -> Vec<Wait> {
+    fn waits(&self, stretch: Stretch) -> Vec<Wait> {
         let key = |row: &Sample| (row.class, if row.event == Word::NONE { row.state } else { row.event });
         let wait = |((class, what), group, _): ((Word, Word), Group, Sample)| Wait {
             class: self.word(class),
@@ -223,16 +226,19 @@ impl History {
             us: group.us,
             sessions: group.threads.len(),
         };
-        grouped(rows, |row| Some(key(row))).into_iter().map(wait).collect()
+        self.grouped(stretch, |row| Some(key(row))).into_iter().map(wait).collect()
     }
 
-    fn blockers(&self, rows: &[Sample]) -> Vec<Blocker> {
+    fn blockers(&self, stretch: Stretch) -> Vec<Blocker> {
         let key = |row: &Sample| Some((row.blocker?, row.blocking_connection, row.class));
-        let groups = grouped(rows, key);
+        let groups = self.grouped(stretch, key);
         let threads: BTreeSet<u64> = groups.iter().map(|((thread, ..), ..)| *thread).collect();
         let of_blockers = |row: &Sample| threads.contains(&row.thread).then_some(row.thread);
-        let active: HashMap<u64, Group> =
-            grouped(rows, of_blockers).into_iter().map(|(thread, group, _)| (thread, group)).collect();
+        let active: HashMap<u64, Group> = self
+            .grouped(stretch, of_blockers)
+            .into_iter()
+            .map(|(thread, group, _)| (thread, group))
+            .collect();
         // It may have been active at another time only.
         let mut names: HashMap<u64, &Sample> = HashMap::new();
         for row in self.rows.iter().filter(|row| threads.contains(&row.thread)) {
@@ -256,7 +262,7 @@ impl History {
         groups.into_iter().map(blocker).collect()
     }
 
-    fn sessions(&self, rows: &[Sample]) -> Vec<Session> {
+    fn sessions(&self, stretch: Stretch) -> Vec<Session> {
         let session = |(thread, group, first): (u64, Group, Sample)| Session {
             thread,
             connection: first.connection,
@@ -265,7 +271,7 @@ impl History {
             times: group.times,
             statement: most(&group.statements).and_then(|it| self.digest(it)),
         };
-        grouped(rows, |row| Some(row.thread)).into_iter().map(session).collect()
+        self.grouped(stretch, |row| Some(row.thread)).into_iter().map(session).collect()
     }
 
     /// Returns the account of a row's session, or the name of its thread.
@@ -283,6 +289,8 @@ impl History {
 
     fn object(&self, group: &Group) -> Option<(String, usize)> {
         let [schema, name] = most(&group.objects)?.map(|it| self.words.text(it));
+        // The address of a client's socket: one that is a file has neither address nor port.
+        let name = name.map(|name| if name == ":0" { "a Unix socket" } else { name });
         let parts: Vec<&str> = [schema, name].into_iter().flatten().collect();
         Some((parts.join("."), group.objects.len() - 1))
     }
@@ -342,6 +350,44 @@ mod tests {
     }
 
     #[test]
+    fn a_stretch_has_in_every_list_what_its_chart_has() {
+        let mut history = crate::sessions::history::tests::incident();
+        // A sample that came late, and one of a short interval.
+        history.extend([
+            row(760, 3, "SLEEP", &[("USECS_PER_ROW", "25000000")]),
+            row(761, 3, "MUTEX", &[("USECS_PER_ROW", "10000")]),
+        ]);
+        let whole = history.whole().expect("rows");
+        assert_eq!(history.sums(whole).us, history.rows.iter().map(|row| row.us).sum::<u64>());
+        for (from, length) in [
+            (0, whole.length()),
+            (330_400_000, 60_700_001),
+            (445_999_999, 2),
+            (559_000_000, 300_000),
+            (740_500_000, 1),
+        ] {
+            let stretch = Stretch { from: whole.from + from, to: whole.from + from + length };
+            let sums = history.sums(stretch);
+            let of_rows = |row: &Sample| {
+                let (from, to) = ((row.at - row.us).max(stretch.from), row.at.min(stretch.to));
+                to.saturating_sub(from)
+            };
+            assert_eq!(sums.us, history.rows.iter().map(of_rows).sum::<u64>(), "{from}");
+            assert!(sums.us > 0, "{from}");
+            assert_eq!(sums.statements.iter().map(|it| it.us).sum::<u64>(), sums.us, "{from}");
+            assert_eq!(sums.waits.iter().map(|it| it.us).sum::<u64>(), sums.us, "{from}");
+            assert_eq!(sums.sessions.iter().map(|it| it.us).sum::<u64>(), sums.us, "{from}");
+            for each in [1 + length / 240, SECOND, 10 * SECOND] {
+                let mut drawn: Times = Default::default();
+                for column in history.columns(stretch, each) {
+                    drawn.iter_mut().zip(column.times).for_each(|(sum, us)| *sum += us);
+                }
+                assert_eq!(drawn, sums.times, "{from}, columns of {each}");
+            }
+        }
+    }
+
+    #[test]
     fn the_most_time_comes_first_and_has_its_names() {
         let sums = ten(&history());
         let statements: Vec<(Option<&str>, Option<&str>, usize)> = sums
@@ -358,6 +404,16 @@ mod tests {
         assert_eq!(sums.waits[1].what, "ON CPU");
         assert_eq!(sums.sessions[3].account, "thread/innodb/page_cleaner");
         assert_eq!(sums.sessions[0].statement.as_ref().expect("a statement").digest, "d1");
+    }
+
+    #[test]
+    fn what_a_client_is_waited_for_on_has_a_name() {
+        let mut history = History::default();
+        let socket = |name| [("OBJECT_NAME", name)];
+        history.extend([row(1, 1, "NETWORK", &socket(":0")), row(1, 2, "FILE IO", &socket("10.0.0.5:0"))]);
+        let waits = history.sums(history.whole().expect("rows")).waits;
+        let objects: Vec<String> = waits.into_iter().filter_map(|it| Some(it.object?.0)).collect();
+        assert_eq!(objects, ["a Unix socket", "10.0.0.5:0"]);
     }
 
     #[test]

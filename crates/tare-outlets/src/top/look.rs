@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::ash::is_active;
 pub use crate::locks::{Holder, Wait};
 use crate::sessions::History;
 
@@ -314,7 +315,15 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Returns whether it is working for a client.
+    /// Returns whether it is a client's session that has something to do: it runs, or waits for something
+    /// else than its client.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        let state = self.state.as_deref().unwrap_or_default();
+        self.connection.is_some() && self.command.as_deref().is_some_and(|it| is_active(it, state))
+    }
+
+    /// Returns whether it is in the middle of a command.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.connection.is_some() && self.command.as_deref().is_some_and(|it| it != "Sleep" && it != "Daemon")
@@ -413,6 +422,8 @@ pub struct Head {
     pub uptime: Option<Duration>,
     /// Number of connections.
     pub connections: Option<u64>,
+    /// Number of sessions that have something to do now, without those of this program.
+    pub active: Option<u64>,
     /// Statements sent by clients since the start, or since the table of statements was truncated.
     pub queries: Option<u64>,
     /// Budget and overhead, where tare reports them: names and values.
@@ -426,8 +437,6 @@ pub struct Head {
 /// An overview of the server by its status variables. `None`: it does not tell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overview {
-    /// Number of connections that run a statement.
-    pub running: Option<u64>,
     /// Used part of the buffer pool.
     pub pool_used: Option<f64>,
     /// Requests for pages of the buffer pool since the start, and those that had to read.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::draw::broken;
-use super::page::{Block, Page, Sheet};
+use super::page::{Block, Cell, Page, Sheet};
 use super::read::Reader;
 use super::state::State;
 use crate::source::Error;
@@ -83,7 +83,10 @@ pub fn json(state: &State, rows: usize) -> Value {
     let totals: Map<String, Value> = state
         .totals()
         .into_iter()
-        .map(|(name, cell)| (name.replace("/s", "_per_s").replace(' ', "_"), cell.json()))
+        .map(|(name, cell)| {
+            let unit = if matches!(cell, Cell::Time(_)) { "_ps_per_s" } else { "_per_s" };
+            (name.replace("/s", unit).replace(' ', "_"), cell.json())
+        })
         .collect();
     let head = state.head().cloned().unwrap_or_default();
     let budget: Map<String, Value> =
@@ -93,6 +96,7 @@ pub fn json(state: &State, rows: usize) -> Value {
         "place": head.place,
         "uptime_s": head.uptime.map(|it| it.as_secs()),
         "connections": head.connections,
+        "active_now": head.active,
         "queries_per_s": state.queries_per_s(),
         "view": state.view().name(),
         "seconds": state.between().map(|(seconds, _)| seconds),

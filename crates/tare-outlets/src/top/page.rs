@@ -35,7 +35,9 @@ impl Cell {
     #[must_use]
     pub fn size(&self) -> Option<f64> {
         match self {
-            Cell::Count(value) | Cell::Time(value) | Cell::Bytes(value) | Cell::Share(value) => Some(*value),
+            Cell::Count(value) | Cell::Time(value) | Cell::Bytes(value) | Cell::Share(value) => {
+                Some(unsigned_zero(*value))
+            }
             Cell::Spark(values) => values.last().copied(),
             #[allow(clippy::cast_precision_loss)] // things are few
             Cell::Whole(count) => Some(*count as f64),
@@ -50,12 +52,12 @@ impl Cell {
         match self {
             Cell::Empty => "–".into(),
             Cell::Text(text) => one_line(text),
-            Cell::Count(value) => units::short(*value),
+            Cell::Count(value) => units::short(unsigned_zero(*value)),
             Cell::Whole(count) => units::count(*count),
-            Cell::Time(value) => units::picoseconds(value.max(0.0) as u64),
+            Cell::Time(value) => time(value.max(0.0) as u64),
             Cell::Bytes(value) if *value < 0.0 => format!("-{}", units::bytes(-value as u64)),
             Cell::Bytes(value) => units::bytes(*value as u64),
-            Cell::Share(value) => format!("{:.1}%", value * 100.0),
+            Cell::Share(value) => format!("{:.1}%", unsigned_zero(value * 100.0)),
             Cell::Spark(values) => spark(values, width),
         }
     }
@@ -64,7 +66,9 @@ impl Cell {
     #[must_use]
     pub fn whole(&self) -> String {
         match self {
-            Cell::Count(value) if value.fract() == 0.0 && *value < 100.0 => format!("{value:.0}"),
+            Cell::Count(value) if value.fract() == 0.0 && *value < 100.0 => {
+                format!("{:.0}", unsigned_zero(*value))
+            }
             other => other.shown(8),
         }
     }
@@ -80,6 +84,22 @@ impl Cell {
             other => other.size().unwrap_or(0.0).into(),
         }
     }
+}
+
+/// Formats a time in at most seven characters.
+fn time(ps: u64) -> String {
+    const SECOND: u64 = 1_000_000_000_000;
+    // `1.02 min` would have one more, and with its end cut off it looks like milliseconds.
+    if ps < 60 * SECOND - SECOND / 20 {
+        units::picoseconds(ps)
+    } else {
+        units::brief((ps + SECOND / 2) / SECOND)
+    }
+}
+
+/// Makes -0, which is the sum of no values, 0.
+fn unsigned_zero(value: f64) -> f64 {
+    value + 0.0
 }
 
 /// A column of a sheet.
@@ -366,6 +386,24 @@ mod tests {
             Cell::Text(text.into()),
         ];
         Row { key: vec![text.to_owned()], cells }
+    }
+
+    #[test]
+    fn a_time_has_room_in_every_column() {
+        let shown =
+            [59.9, 59.96, 61.5, 599.0, 3599.9, 86_399.0, 1e7].map(|s: f64| Cell::Time(s * 1e12).shown(7));
+        assert_eq!(shown, ["59.9 s", "1m 0s", "1m 2s", "9m 59s", "1h 0m", "23h 59m", "115d 17h"]);
+        assert!(shown[..6].iter().all(|text| wide(text) <= 7), "{shown:?}");
+    }
+
+    #[test]
+    fn a_sum_of_nothing_has_no_sign() {
+        let nothing: f64 = [0.0; 0].iter().sum();
+        for cell in [Cell::Count(nothing), Cell::Share(nothing), Cell::Bytes(nothing), Cell::Time(nothing)] {
+            for text in [cell.shown(8), cell.whole(), cell.json().to_string()] {
+                assert!(text.starts_with('0'), "{cell:?}: {text}");
+            }
+        }
     }
 
     fn sheet() -> Sheet {

@@ -31,6 +31,7 @@ pub(super) fn look(seconds: u64, view: View, about: Option<About>, content: Cont
             server: "MariaDB 10.11.19, tare 0.1.0".into(),
             uptime: Some(Duration::from_secs(273_600 + seconds)),
             connections: Some(12),
+            active: Some(4),
             queries: Some(seconds * 480),
             ..Head::default()
         },

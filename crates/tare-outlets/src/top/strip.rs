@@ -251,6 +251,24 @@ mod tests {
     }
 
     #[test]
+    fn marked_columns_have_the_time_of_the_lists_below_them() {
+        let mut fresh = History::default();
+        // Samples between the columns' edges.
+        fresh.extend((0..40).map(|at| row(at * 3, 1, "MUTEX", &[("USECS_PER_ROW", "3000000")])));
+        let mut strip = Strip::default();
+        strip.take(&fresh, None);
+        for (step, width) in [(-1, 0), (-3, 1), (-4, 1), (2, 2)] {
+            strip.step(step);
+            strip.widen(width);
+            let (stretch, sums) = strip.sums().expect("a stretch");
+            let marked = strip.columns(80).into_iter().filter(|it| it.stretch.within(stretch).length() > 0);
+            assert_eq!(marked.map(|it| it.times[4]).sum::<u64>(), sums.us, "{}", chosen(&strip));
+            // That is what one session has that is always active.
+            assert_eq!(sums.us, stretch.length(), "{}", chosen(&strip));
+        }
+    }
+
+    #[test]
     fn an_hour_is_kept_and_a_file_as_a_whole() {
         let mut strip = strip(10);
         let mut fresh = History::default();

@@ -35,6 +35,7 @@ fn an_account_without_rights_is_told_which_it_needs() {
     let _turn = tare_testkit::shared_turn();
     for provider in [TestProvider::BuiltIn, TestProvider::tare()] {
         let server = Server::start(StartSettings::new(provider)).expect("a server");
+        let Some(server) = server.on_its_port() else { continue };
         let mut admin = server.client().expect("a client");
         admin.query_drop("CREATE USER visitor@localhost").expect("an account");
         let (error, has_file) = refused(account("visitor", &server.socket()));

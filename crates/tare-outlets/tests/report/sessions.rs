@@ -123,9 +123,9 @@ fn areas_of_the_chart_are_the_time_of_the_rows_between_the_snapshots() {
     assert_eq!(section["key"], "sessions");
     let chart = &section["chart"];
     assert_eq!(chart["processors"], 2);
-    let (cpu, locks) = (25.0 * 1_000_017.0, 20.0 * 2_000_000.0);
-    // Half of the time of the first row lies before the first snapshot: sums have it, the chart does not.
-    for (group, us) in [("cpu", cpu - 500_017.0), ("row locks", locks), ("other", 0.0)] {
+    // Half of the time of the first row lies before the first snapshot.
+    let (cpu, locks) = (24.0 * 1_000_017.0 + 500_000.0, 20.0 * 2_000_000.0);
+    for (group, us) in [("cpu", cpu), ("row locks", locks), ("other", 0.0)] {
         assert!((area(chart, group) - us).abs() < 1e-3, "{group}: {}", area(chart, group));
     }
     let class =
@@ -135,7 +135,41 @@ fn areas_of_the_chart_are_the_time_of_the_rows_between_the_snapshots() {
 }
 
 #[test]
-fn a_stretch_has_its_rows_and_no_others() {
+fn the_chart_and_every_table_have_the_same_time_in_any_stretch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The last row came late: it stands for 9.5 seconds.
+    let rows = [sessions_until(30), vec![(39, 8, "FILE IO", 9_500_000)]].concat();
+    let file = report::read(&with_sessions(folder.path(), 45, "x", &rows)).expect("a snapshot");
+    for (from, to) in [("00.000", "45.000"), ("05.000", "15.000"), ("10.123", "10.321"), ("09.499", "33.333")]
+    {
+        let when = when(&format!("03:04:{from}"), &format!("03:04:{to}"));
+        let json = serde_json::to_value(Report::of_sessions(&file, when).expect("a report")).expect("JSON");
+        let [from, to] = [from, to].map(|second| second.parse::<f64>().expect("seconds"));
+        let inside = |(second, _, _, us): &(u32, u32, &str, u64)| {
+            let at = f64::from(*second) + 0.5;
+            #[allow(clippy::cast_precision_loss)] // small
+            let begin = at - *us as f64 / 1e6;
+            (at.min(to) - begin.max(from)).max(0.0)
+        };
+        let expected: f64 = rows.iter().map(inside).sum();
+        let section = &json["sections"][0];
+        let drawn =
+            ["cpu", "row locks", "file I/O"].map(|group| area(&section["chart"], group)).iter().sum::<f64>();
+        assert!((drawn / 1e6 - expected).abs() < 1e-3, "{from} to {to}: {drawn} and {expected}");
+        for table in section["tables"].as_array().expect("tables") {
+            let times = table["rows"].as_array().expect("rows").iter();
+            let sum: f64 = times.map(|row| row["total_seconds"].as_f64().expect("a time")).sum();
+            let waited = rows.iter().filter(|(_, _, class, _)| *class != "CPU").map(inside).sum();
+            let expected = if table["key"] == "session_blockers" { waited } else { expected };
+            assert!((sum - expected).abs() < 1e-3, "{from} to {to}, {}: {sum} and {expected}", table["key"]);
+        }
+        let average = figure(&json, "active_sessions").as_f64().expect("a figure");
+        assert!((average - expected / (to - from)).abs() < 1e-3, "{from} to {to}: {average}");
+    }
+}
+
+#[test]
+fn a_stretch_has_the_time_in_it_and_no_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = report::read(&with_sessions(folder.path(), 30, "x", &sessions_until(30))).expect("a snapshot");
     let of = |from: &str, to: &str| {
@@ -147,7 +181,8 @@ fn a_stretch_has_its_rows_and_no_others() {
     let json = of("03:04:05", "03:04:15");
     assert_eq!(json["seconds"], 10.0);
     let blocker = row(&json, "session_blockers", "connection", "107").expect("a blocker");
-    assert_eq!([&blocker["total_seconds"], &blocker["waiting"]], [&Json::from(10.0), &Json::from(2)]);
+    // The first of these samples is that of 10.5; half of the last one's time lies behind the stretch.
+    assert_eq!([&blocker["total_seconds"], &blocker["waiting"]], [&Json::from(11.0), &Json::from(2)]);
     assert_eq!(blocker["digest_text"], "x", "what it ran");
     let session = row(&json, "sessions", "connection", "107").expect("a session");
     assert_eq!(session["total_seconds"].as_f64(), Some(10.00017));

@@ -13,11 +13,12 @@ pub fn plain(value: f64) -> String {
         return NONE.into();
     }
     let decimals = match value.abs() {
-        a if a >= 100.0 || a == 0.0 => 0,
-        a if a >= 10.0 => 1,
-        a if a >= 1.0 => 2,
-        a if a >= 0.1 => 3,
-        a if a >= 0.01 => 4,
+        // A value that is rounded up to the next power of ten has the decimals of that.
+        a if a >= 99.95 || a == 0.0 => 0,
+        a if a >= 9.995 => 1,
+        a if a >= 0.9995 => 2,
+        a if a >= 0.09995 => 3,
+        a if a >= 0.009_995 => 4,
         _ => 5,
     };
     grouped(&format!("{value:.decimals$}"))
@@ -125,6 +126,8 @@ mod tests {
             ["1234", "12\u{202f}345", "\u{2212}1\u{202f}234\u{202f}567"]
         );
         assert_eq!([0.5, 0.0321, 0.001_52].map(plain), ["0.500", "0.0321", "0.00152"]);
+        let rounded_up = [99.96, 9.999, 0.9999, 0.099_99, 0.009_999].map(plain);
+        assert_eq!(rounded_up, ["100", "10.0", "1.00", "0.100", "0.0100"]);
         assert_eq!(time(f64::NAN), NONE);
         assert_eq!([45.0, 600.0, 9000.0, 14400.0].map(span), ["45 s", "10 min", "2 h 30 min", "4 h"]);
     }

@@ -50,6 +50,13 @@ pub fn duration(seconds: u64) -> String {
     shown.join(" ")
 }
 
+/// Formats a duration in its two largest units, in at most seven characters up to a thousand days: `3d 4h`,
+/// `4h 12m`, `12m 5s`, `5s`.
+#[must_use]
+pub fn brief(seconds: u64) -> String {
+    duration(seconds).replace(" min", "m").replace(" d", "d").replace(" h", "h").replace(" s", "s")
+}
+
 /// Formats bytes in powers of 1024.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // shown with four digits
@@ -113,6 +120,8 @@ mod tests {
     fn durations_have_two_units() {
         let shown = [0, 59, 60, 3600 * 4 + 725, 86_400 * 3 + 3600 * 4 + 59, 86_400 * 400].map(duration);
         assert_eq!(shown, ["0 s", "59 s", "1 min 0 s", "4 h 12 min", "3 d 4 h", "400 d 0 h"]);
+        let shown = [0, 60, 59 * 60 + 59, 15_120, 86_399, 273_600, 999 * 86_400 + 86_399].map(brief);
+        assert_eq!(shown, ["0s", "1m 0s", "59m 59s", "4h 12m", "23h 59m", "3d 4h", "999d 23h"]);
     }
 
     #[test]

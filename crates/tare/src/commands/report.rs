@@ -206,7 +206,7 @@ fn cell(cell: &Cell) -> String {
         Cell::Name(text) | Cell::Code(text) => visible(text),
         Cell::Count(count) => units::count(*count),
         Cell::Rate(number) | Cell::Number(number) if *number >= 100.0 => units::count(number.round() as u64),
-        Cell::Rate(number) | Cell::Number(number) => format!("{number:.1}"),
+        Cell::Rate(number) | Cell::Number(number) => units::short(*number),
         Cell::Time(seconds) => units::seconds(*seconds),
         Cell::Bytes(bytes) if *bytes < 0 => format!("-{}", units::bytes(bytes.unsigned_abs())),
         Cell::Bytes(bytes) => units::bytes(bytes.unsigned_abs()),

@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use super::*;
 use crate::sessions::history_tests;
 use crate::top::keys::Action;
-use crate::top::look::{Look, Overview, Replication};
+use crate::top::look::{Content, Look, Overview, Replication};
 use crate::top::recorded;
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (200, 50)];
@@ -89,6 +89,17 @@ fn statements_without_histograms_on_a_server_with_a_budget() {
     check("budget", &mut state(View::Statements, looks));
 }
 
+/// Nothing ends while everybody waits: the head still says that they do.
+#[test]
+fn statements_that_hang() {
+    let looks = [10, 12].map(|at| {
+        let mut look = recorded::look(at, View::Statements, None, Content::Counted(vec![]));
+        look.head.active = Some(11);
+        look
+    });
+    check("hang", &mut state(View::Statements, looks));
+}
+
 #[test]
 fn a_first_look() {
     check("first", &mut state(View::Statements, [recorded::statements(10, true)]));
@@ -126,7 +137,6 @@ fn with_sessions() -> State {
     let mut look = recorded::statements(12, true);
     look.history = Some(history_tests::incident());
     look.head.overview = Overview {
-        running: Some(4),
         pool_used: Some(0.914),
         pool_requests: Some((1_000_000, 1234)),
         checkpoint_age: Some((61_865_984, Some(80_826_164))),
@@ -238,6 +248,10 @@ fn help_over_everything() {
     let mut state = state(View::Statements, [recorded::statements(10, true)]);
     state.apply(Action::Help);
     check("help", &mut state);
+    let picture = text(&drawn(&mut state, SIZES[0], Paint(true)));
+    for (key, what) in HELP {
+        assert!(picture.contains(what), "{key} is cut, or has no line: {picture}");
+    }
 }
 
 #[test]

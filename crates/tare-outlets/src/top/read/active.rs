@@ -6,7 +6,7 @@ use tare_server::sql::literal;
 
 use super::head::passing;
 use super::{Reader, one_of};
-use crate::sessions::{COLUMNS, History, RUNNING, TABLE, day};
+use crate::sessions::{COLUMNS, History, RUNNING, TABLE, account, day};
 use crate::source::{Address, Error, Kind};
 use crate::top::look::DIGESTS;
 
@@ -41,6 +41,7 @@ impl Reader {
         }
         history.processors = self.processors;
         self.name_digests(&mut history)?;
+        self.name_blockers(&mut history)?;
         self.latest = latest.or(self.latest.take());
         Ok(Some(history))
     }
@@ -66,6 +67,25 @@ impl Reader {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Adds the accounts of threads that others wait for and that have no row because they are idle. Each is
+    /// asked for once: a THREAD_ID is never used again.
+    fn name_blockers(&mut self, history: &mut History) -> Result<(), Error> {
+        let blockers: Vec<u64> =
+            history.unnamed_blockers().into_iter().filter(|it| !self.blockers.contains(it)).collect();
+        for some in blockers.chunks(NAMED) {
+            let ids: Vec<String> = some.iter().map(u64::to_string).collect();
+            let filter = format!("WHERE `THREAD_ID` IN ({})", ids.join(", "));
+            let columns = ["THREAD_ID", "PROCESSLIST_USER", "PROCESSLIST_HOST"];
+            for row in passing(self.source.rows("threads", &columns, &filter))? {
+                if let Some(account) = account(row.str(1).as_deref(), row.str(2).as_deref()) {
+                    history.name_thread(row.count(0), account);
+                }
+            }
+        }
+        self.blockers.extend(blockers);
         Ok(())
     }
 

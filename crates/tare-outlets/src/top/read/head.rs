@@ -3,8 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use super::Reader;
+use crate::ash::is_active;
 use crate::source::{Address, Error, Kind, Row};
-use crate::top::look::Head;
+use crate::top::look::{Content, Head};
 
 /// Locks whose acquisitions are timed only if they waited, at every level except `exact`.
 const LOCKS: [&str; 3] = ["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/"];
@@ -27,6 +28,30 @@ impl Reader {
             Address::Account(_) => self.load_by_status(&mut head)?,
         }
         Ok(head)
+    }
+
+    /// Returns the number of sessions that have something to do now, if they are not among what the view
+    /// shows anyway; `None` where nothing tells.
+    pub(super) fn active_now(&mut self, content: &Content) -> Result<Option<u64>, Error> {
+        if self.off.is_some() {
+            return Ok(None);
+        }
+        if let Content::Threads(threads) = content {
+            return Ok(Some(threads.iter().filter(|thread| thread.is_active()).count() as u64));
+        }
+        let columns = ["PROCESSLIST_ID", "PROCESSLIST_COMMAND", "PROCESSLIST_STATE"];
+        let filter = "WHERE `PROCESSLIST_ID` IS NOT NULL AND `PROCESSLIST_COMMAND` <> 'Sleep'";
+        let rows = match self.source.rows("threads", &columns, filter) {
+            Ok(rows) => rows,
+            Err(error) if error.is_passing() => return Err(error),
+            Err(_) => return Ok(None),
+        };
+        let own = self.own;
+        let is_one = |row: &&Row| {
+            let (command, state) = (row.text(1).unwrap_or_default(), row.text(2).unwrap_or_default());
+            row.number(0) != own && is_active(&command, &state)
+        };
+        Ok(Some(rows.iter().filter(is_one).count() as u64))
     }
 
     /// Returns host and port, or this machine's name and the socket.

@@ -25,6 +25,8 @@ pub struct Reader {
     /// A connection to the server's own socket beside tare's, once it has been tried; `None` inside: there is
     /// none.
     own_socket: Option<Option<Source>>,
+    /// Id of the connection over which it reads; `None`: the endpoint's have none.
+    own: Option<u64>,
     began: Instant,
     server: String,
     /// Reason why there is no data at all.
@@ -39,6 +41,8 @@ pub struct Reader {
     latest: Option<String>,
     /// Schemas and digests whose texts have been returned with that history.
     named: HashSet<(Option<String>, String)>,
+    /// Threads that others waited for, whose accounts have been asked for.
+    blockers: HashSet<u64>,
     /// Whether it has a source to replicate from, once that has been asked.
     is_replica: Option<bool>,
     /// Number of the server's processors.
@@ -53,9 +57,11 @@ impl Reader {
     /// Those of [`Source::open`].
     pub fn open(address: Address) -> Result<Self, Error> {
         let mut source = Source::open(address)?;
+        let mut own = None;
         if matches!(source.address(), Address::Account(_)) {
             // As over the endpoint.
             source.execute("SET time_zone = '+00:00'")?;
+            own = source.ask("SELECT CONNECTION_ID()")?.first().and_then(|row| row.number(0));
         }
         let is_off = is_off(&mut source)?;
         let server = describe(&mut source)?;
@@ -68,6 +74,7 @@ impl Reader {
         Ok(Self {
             source,
             own_socket: None,
+            own,
             began: Instant::now(),
             server,
             off,
@@ -76,6 +83,7 @@ impl Reader {
             lacked: None,
             latest: None,
             named: HashSet::new(),
+            blockers: HashSet::new(),
             is_replica: None,
             processors: None,
         })
@@ -97,6 +105,7 @@ impl Reader {
         let moment = self.moment()?;
         let (history, now) = (self.active_sessions()?, self.now(moment));
         let content = self.content(ask, &mut notes)?;
+        head.active = self.active_now(&content)?;
         let texts = match (&content, ask.view) {
             (Content::Counted(rows), View::Statements) => self.texts(rows, &mut notes)?,
             _ => vec![],
@@ -223,6 +232,8 @@ impl Reader {
         let in_progress = which(Some("`END_EVENT_ID` IS NULL"));
         let rows = self.rows("threads", &THREAD, &which(None), notes)?;
         let mut threads: Vec<Thread> = rows.iter().map(thread).collect();
+        // All that it does is to read this.
+        threads.retain(|thread| self.own.is_none() || thread.connection != self.own);
         let statements = if last_statement { which(None) } else { in_progress.clone() };
         let statements = self.rows("events_statements_current", &STATEMENT, &statements, notes)?;
         let waits = self.rows("events_waits_current", &WAIT, &in_progress, notes)?;

@@ -7,8 +7,7 @@ use super::head::passing;
 use crate::source::{Error, Kind, Row};
 use crate::top::look::{Overview, Replication};
 
-const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Threads_running', 'Innodb_buffer_pool_pages_total', \
-     'Innodb_buffer_pool_pages_free', 'Innodb_buffer_pool_read_requests', 'Innodb_buffer_pool_reads', \
+const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_buffer_pool_pages_total', 'Innodb_buffer_pool_pages_free', 'Innodb_buffer_pool_read_requests', 'Innodb_buffer_pool_reads', \
      'Innodb_checkpoint_age', 'Innodb_checkpoint_max_age', 'Innodb_history_list_length', \
      'Innodb_redo_log_current_lsn', 'Innodb_redo_log_checkpoint_lsn')";
 
@@ -53,7 +52,6 @@ fn of_status(rows: &[Row]) -> Overview {
         |total: u64| Some(total.saturating_sub(of("Innodb_buffer_pool_pages_free")?) as f64 / total as f64);
     let redo = || of("Innodb_redo_log_current_lsn")?.checked_sub(of("Innodb_redo_log_checkpoint_lsn")?);
     Overview {
-        running: of("Threads_running"),
         pool_used: pages.and_then(used),
         pool_requests: of("Innodb_buffer_pool_read_requests").zip(of("Innodb_buffer_pool_reads")),
         checkpoint_age: of("Innodb_checkpoint_age")
@@ -89,7 +87,6 @@ mod tests {
         let row = |(name, value): &(&str, &str)| Row::of(&[Some(*name), Some(*value)]);
         let of = |variables: &[(&str, &str)]| of_status(&variables.iter().map(row).collect::<Vec<_>>());
         let mariadb = of(&[
-            ("Threads_running", "3"),
             ("Innodb_buffer_pool_pages_total", "8000"),
             ("Innodb_buffer_pool_pages_free", "2000"),
             ("Innodb_buffer_pool_read_requests", "100"),
@@ -98,7 +95,7 @@ mod tests {
             ("Innodb_checkpoint_max_age", "4000"),
             ("Innodb_history_list_length", "17"),
         ]);
-        assert_eq!((mariadb.running, mariadb.pool_used), (Some(3), Some(0.75)));
+        assert_eq!(mariadb.pool_used, Some(0.75));
         assert_eq!((mariadb.pool_requests, mariadb.history_list), (Some((100, 1)), Some(17)));
         assert_eq!(mariadb.checkpoint_age, Some((1000, Some(4000))));
         let mysql = of(&[("Innodb_redo_log_current_lsn", "900"), ("Innodb_redo_log_checkpoint_lsn", "600")]);

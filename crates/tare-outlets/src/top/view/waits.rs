@@ -147,8 +147,5 @@ pub(super) fn cells(row: &Counted, seconds: Option<f64>, time: f64, untimed: &Un
 pub(super) fn totals(between: &Between) -> Vec<(&'static str, Cell)> {
     let classes = classes(&between.rows);
     let (count, time) = lost(&classes);
-    vec![
-        ("waits/s", Cell::Count(count / between.seconds)),
-        ("waiting at once", Cell::Count(time / 1e12 / between.seconds)),
-    ]
+    vec![("waits/s", Cell::Count(count / between.seconds)), ("waited/s", Cell::Time(time / between.seconds))]
 }
