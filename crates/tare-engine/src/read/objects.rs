@@ -45,7 +45,7 @@ impl Engine {
         let scale = Scale::of(self);
         let mut rows = Vec::new();
         self.pools.each::<File>(&self.arena, Pool::Files, |file| {
-            let generation = file.head.generation();
+            let Some(generation) = file.head.generation_in_use() else { return };
             let Some(file_name) = (0..64).find_map(|_| file.name()) else { return };
             let mut io = PlainIo::default();
             io.add(&file.io);
@@ -68,7 +68,7 @@ impl Engine {
         let scale = Scale::of(self);
         let mut rows = Vec::new();
         self.pools.each::<SocketSlot>(&self.arena, Pool::Sockets, |socket| {
-            let generation = socket.head.generation();
+            let Some(generation) = socket.head.generation_in_use() else { return };
             let mut io = PlainIo::default();
             self.each_io(socket, |counts| io.add(counts));
             let thread_id = socket.thread_id.load(Relaxed);
@@ -125,7 +125,7 @@ impl Engine {
             .collect();
         let mut seen = Vec::new();
         let mut read = |synch: &'static Synch| {
-            let generation = synch.head.generation();
+            let Some(generation) = synch.head.generation_in_use() else { return };
             let class = synch.head.class();
             let row = SyncRow {
                 kind: self.registry.kind(class),
@@ -173,7 +173,8 @@ impl Engine {
     fn table_tallies(&self) -> HashMap<Offset, TableTally> {
         let mut tallies: HashMap<Offset, TableTally> = HashMap::new();
         self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| {
-            let mut tally = TableTally::new(share.head.generation());
+            let Some(generation) = share.head.generation_in_use() else { return };
+            let mut tally = TableTally::new(generation);
             self.add_table(&mut tally, &share.io, &share.locks);
             tallies.insert(self.arena.offset_of(share), tally);
         });
@@ -254,7 +255,7 @@ impl Engine {
     pub fn metadata_locks(&self) -> Vec<MetadataLockRow> {
         let mut rows = Vec::new();
         self.pools.each::<MetadataSlot>(&self.arena, Pool::MetadataLocks, |lock| {
-            let generation = lock.head.generation();
+            let Some(generation) = lock.head.generation_in_use() else { return };
             let row = self.metadata_lock_row(lock);
             if lock.head.is_still(generation) {
                 rows.extend(row);
@@ -290,7 +291,7 @@ impl Engine {
     pub fn table_handles(&self) -> Vec<TableHandleRow> {
         let mut rows = Vec::new();
         self.pools.each::<TableHandle>(&self.arena, Pool::Handles, |handle| {
-            let generation = handle.head.generation();
+            let Some(generation) = handle.head.generation_in_use() else { return };
             let row = self.table_handle_row(handle);
             if handle.head.is_still(generation) {
                 rows.extend(row);
@@ -323,7 +324,7 @@ impl Engine {
         let scale = Scale::of(self);
         let mut rows = Vec::new();
         self.pools.each::<Prepared>(&self.arena, Pool::Prepared, |prepared| {
-            let generation = prepared.head.generation();
+            let Some(generation) = prepared.head.generation_in_use() else { return };
             let row = self.prepared_row(prepared, scale);
             if prepared.head.is_still(generation) {
                 rows.push(row);

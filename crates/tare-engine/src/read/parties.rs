@@ -46,7 +46,7 @@ impl Engine {
     fn seen_parties(&self, kind: usize) -> Vec<SeenParty> {
         let mut parties = Vec::new();
         self.each_party(kind, |slot| {
-            let generation = slot.head.generation();
+            let Some(generation) = slot.head.generation_in_use() else { return };
             let (user, host) = match kind {
                 ACCOUNT => {
                     let [user, host] = self.of_account(slot);

@@ -1,11 +1,13 @@
 //! One writer and one reader at the same place, as fast as they can: each pair was wrong once, or easily is.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use tare_engine::snapshot::*;
-use tare_engine::{Config, MAX_INDEXES, Savepoint, Spelling, TransactionStart};
+use tare_engine::*;
 
 use crate::rows::*;
 use tare_rig::*;
@@ -163,7 +165,7 @@ fn sums_are_whole_while_threads_end() {
         rig.wait(rig.class.mutex);
         rig.delete_thread(thread);
     };
-    let last = std::cell::Cell::new(0);
+    let last = Cell::new(0);
     race(2_000, write, || {
         let count = rig.global_wait(MUTEX).count;
         assert!(count >= last.get(), "{} then, {count} now", last.get());
@@ -240,7 +242,7 @@ fn tables_that_come_and_go_are_read_whole() {
         rig.table_io(table, 0, 0, 5);
         rig.close_table(table);
         let name = ["t", "another"][n as usize % 2].as_bytes();
-        rig.drop_table_share(&tare_engine::TableName { temporary: false, schema: b"db", name });
+        rig.drop_table_share(&TableName { temporary: false, schema: b"db", name });
     };
     let write = |n: u64| {
         if n == 0 {
@@ -304,7 +306,7 @@ fn waits_of_several_threads_for_one_lock_are_all_counted_for_it() {
             scope.spawn(|| {
                 let thread = rig.connect();
                 for _ in 0..5_000 {
-                    let wait = rig.start_synch_wait(lock, tare_engine::operation::RWLOCK, here()).unwrap();
+                    let wait = rig.start_synch_wait(lock, operation::RWLOCK, here()).unwrap();
                     rig.end_counted_synch_wait(lock, &wait);
                 }
                 rig.delete_thread(thread);
@@ -337,4 +339,88 @@ fn what_a_connection_leaves_while_its_account_is_forgotten_goes_to_its_user() {
         .map(|row| row.stat.raised)
         .sum::<u64>();
     assert_eq!(raised, ended.into_inner());
+}
+
+#[test]
+fn table_access_of_a_statement_that_was_not_chosen_is_its_own_threads() {
+    let rig = Rig::with(Config {
+        instruments: Box::new(|_| Initial { level: Recording::Sampled, ..Initial::default() }),
+        ..small()
+    });
+    rig.set_sampling(SampleRate::OneIn(1_000_000), Duration::from_secs(3600));
+    rig.adjust_sampling();
+    // Threads come one after the other in one slab; which table it is says which thread.
+    let names = ["even", "odd"];
+    rig.connect();
+    let tables = names.map(|name| rig.open_table(rig.share("db", name, &["PRIMARY"]), 1).unwrap());
+    let fetch = |often: usize, inside: &dyn Fn()| {
+        let thread = rig.connect();
+        let table = tables[thread.thread_id() as usize % 2];
+        rig.statement(rig.class.statement, "select", |_| {
+            for _ in 0..often {
+                let wait = rig.start_tallied_table_io(table, 0, 0).unwrap();
+                inside();
+                rig.end_table_io_wait(table, &wait, 0, 0, 1);
+            }
+        });
+        rig.delete_thread(thread);
+    };
+    let check = || {
+        let waits = rig.waits(Scope::Current);
+        let rows: Vec<&WaitRow> = waits.iter().filter(|row| row.head.name == TABLE_IO).collect();
+        for row in &rows {
+            assert_eq!(row.object.name.as_deref(), Some(names[row.head.thread_id as usize % 2]), "{row:?}");
+        }
+        rows.len()
+    };
+    fetch(1, &|| assert_eq!(check(), 1));
+    // The more threads there are, the longer it takes from one look at a thread to the next.
+    (0..100).for_each(|_| _ = rig.thread());
+    race(2_000, |_| fetch(20, &|| ()), || _ = check());
+}
+
+#[test]
+fn programs_that_come_and_go_are_read_whole() {
+    let rig = Rig::new();
+    let names = [b"aaaaaaaaaaaaaaaa".as_slice(), b"bbbbbbbbbbbbbbbb"];
+    let write = |n: u64| {
+        let name = names[n as usize % 2];
+        rig.program(1, name, name).unwrap();
+        rig.drop_program(1, name, name);
+    };
+    race(200_000, write, || rig.programs().iter().for_each(|row| assert_eq!(row.schema, row.name)));
+}
+
+#[test]
+fn a_running_execution_shows_its_own_statements_text() {
+    let rig = Rig::with(Config {
+        instruments: Box::new(|_| Initial { level: Recording::Sampled, ..Initial::default() }),
+        extended: true,
+        ..small()
+    });
+    rig.set_sampling(SampleRate::OneIn(1_000_000), Duration::from_secs(3600));
+    rig.adjust_sampling();
+    let write = |_| {
+        let thread = rig.connect();
+        let sql = format!("select {}", thread.thread_id());
+        let prepared = rig.create_prepared(1, 1, b"", 1, None).unwrap();
+        rig.set_prepared_text(prepared, sql.as_bytes());
+        let mut bytes = [0; 1024];
+        let tokens =
+            DigestTokens { bytes: tokens_of(&sql, &mut bytes), charset: 33, cut: false, hash: last_bytes };
+        let statement = rig.begin(rig.class.statement, &sql).unwrap();
+        rig.set_prepared_digest(prepared, statement, &tokens);
+        rig.end_statement(statement, None);
+        let statement = rig.begin(rig.class.statement, "").unwrap();
+        rig.execute_prepared(statement, prepared);
+        rig.end_statement(statement, None);
+        rig.destroy_prepared(prepared);
+        rig.delete_thread(thread);
+    };
+    race(50_000, write, || {
+        for row in rig.statements(Scope::Current) {
+            let own = format!("select {}", row.head.thread_id);
+            assert!(row.sql_text.as_ref().is_none_or(|sql| *sql == own), "{row:?}");
+        }
+    });
 }
