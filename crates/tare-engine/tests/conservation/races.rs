@@ -13,7 +13,7 @@ use crate::rows::*;
 use tare_rig::*;
 
 /// Runs `write` over and over until `read` has been called `reads` times.
-fn race(reads: u32, write: impl Fn(u64) + Sync, read: impl Fn()) {
+pub(crate) fn race(reads: u32, write: impl Fn(u64) + Sync, read: impl Fn()) {
     let (done, writes) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -423,4 +423,107 @@ fn a_running_execution_shows_its_own_statements_text() {
             assert!(row.sql_text.as_ref().is_none_or(|sql| *sql == own), "{row:?}");
         }
     });
+}
+
+#[test]
+fn an_event_never_shows_another_tables_index() {
+    let rig = Rig::with(Config { history_size: [50; 4], history_long_size: [0; 4], ..small() });
+    let names = [("even", "of even"), ("odd", "of odd")];
+    let write = |n: u64| {
+        if n == 0 {
+            rig.connect();
+        }
+        let (name, key) = names[n as usize % 2];
+        let table = rig.open_table(rig.share("db", name, &[key]), 1).unwrap();
+        rig.table_io(table, 0, 0, 1);
+        rig.close_table(table);
+        rig.drop_table_share(&TableName { temporary: false, schema: b"db", name: name.as_bytes() });
+    };
+    race(5_000, write, || {
+        for ObjectName { name, index, .. } in rig.waits(Scope::History).into_iter().map(|row| row.object) {
+            let of = names.iter().find(|(of, _)| name.as_deref() == Some(of)).map(|(_, key)| *key);
+            assert!(index.is_none() || index.as_deref() == of, "{name:?} {index:?}");
+        }
+    });
+}
+
+#[test]
+fn what_was_counted_for_an_index_is_not_shown_for_another() {
+    let rig = Rig::new();
+    // The other tables take their time.
+    (0..50).for_each(|at| _ = rig.share("db", &format!("other{at}"), &["PRIMARY"]));
+    // Through one index rows are only fetched, and through the other only inserted.
+    let write = |n: u64| {
+        if n == 0 {
+            rig.connect();
+        }
+        let table = rig.open_table(rig.share("db", "t", &[["fetch", "insert"][n as usize % 2]]), 1).unwrap();
+        (0..n % 5).for_each(|_| rig.table_io(table, n as u8 % 2, 0, 1));
+        rig.close_table(table);
+    };
+    race(1_000, write, || {
+        for index in rig.tables().into_iter().flat_map(|row| row.indexes) {
+            match index.name.as_deref() {
+                Some("fetch") => assert_eq!(index.io.insert.count, 0, "{index:?}"),
+                Some("insert") => assert_eq!(index.io.fetch.count, 0, "{index:?}"),
+                name => assert_eq!(name, Some("PRIMARY")),
+            }
+        }
+    });
+}
+
+#[test]
+fn sessions_of_another_in_a_forgotten_accounts_place_are_not_its_users() {
+    const MANY: u64 = 1 << 40;
+    let rig = Rig::new();
+    let session = |user: &str, host: &str, questions: u64| {
+        let thread = rig.thread();
+        rig.set_thread_account(thread, user.as_bytes(), host.as_bytes());
+        let handle = thread.thread_id();
+        rig.host.sessions.lock().unwrap().insert(handle, vec![questions, 0]);
+        rig.begin_session(thread, handle);
+        rig.delete_thread(thread);
+        rig.host.sessions.lock().unwrap().remove(&handle);
+    };
+    let stays = rig.thread();
+    rig.set_thread_account(stays, b"a", b"z");
+    // The accounts behind it take their time.
+    let write = |n: u64| {
+        session("a", "x", 1);
+        if n == 0 {
+            (0..50).for_each(|at| {
+                let thread = rig.thread();
+                rig.set_thread_account(thread, b"other", format!("h{at}").as_bytes());
+            });
+        }
+        rig.reset(Reset::Connections(Grouping::Account));
+        session("b", "y", MANY);
+        rig.reset(Reset::Connections(Grouping::Account));
+    };
+    race(2_000, write, || {
+        let of_a = |row: &SessionCountersRow| row.owner.user.as_deref() == Some("a");
+        let row = rig.session_sums(Grouping::User).into_iter().find(of_a);
+        assert!(row.is_none_or(|row| row.counters[0] < MANY));
+    });
+}
+
+#[test]
+fn statements_of_threads_that_end_are_counted_once_for_sampling() {
+    let rig = Rig::with(Config {
+        instruments: Box::new(|_| Initial { level: Recording::Sampled, ..Initial::default() }),
+        ..small()
+    });
+    rig.set_sampling(SampleRate::OneIn(1_000_000), Duration::from_secs(3600));
+    (0..100).for_each(|_| _ = rig.thread());
+    let begun = AtomicU64::new(0);
+    let write = |_| {
+        let thread = rig.connect();
+        (0..20).for_each(|_| rig.query("select"));
+        begun.fetch_add(20, Relaxed);
+        rig.delete_thread(thread);
+    };
+    rig.adjust_sampling();
+    race(3_000, write, || rig.adjust_sampling());
+    rig.adjust_sampling();
+    assert_eq!(rig.sampling().begun, begun.into_inner());
 }
