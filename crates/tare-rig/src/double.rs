@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{CounterForm, Demand, Host, Session, SessionCounter, SessionCounters, StagedSession};
+use tare_engine::{
+    CounterForm, Demand, Host, Replica, Session, SessionCounter, SessionCounters, StagedSession,
+};
 
 use crate::SOURCE_FILE;
 
@@ -31,6 +33,8 @@ pub struct Double {
     pub hashed: AtomicU64,
     /// Number of digest texts that it has made.
     pub spelled: AtomicU64,
+    /// What it says of its replicas.
+    pub replicas: Mutex<Option<Box<dyn Fn() -> Vec<Replica> + Send>>>,
 }
 
 impl Host for Double {
@@ -43,6 +47,9 @@ impl Host for Double {
         let knows = self.knows_stages.load(Relaxed);
         self.unreported.store(knows, Relaxed);
         knows
+    }
+    fn replicas(&self) -> Option<Vec<Replica>> {
+        self.replicas.lock().expect("no panic").as_ref().map(|ask| ask())
     }
     fn session_stage(&self, session: StagedSession) -> Option<u32> {
         let at = match session {
