@@ -11,7 +11,7 @@ use crate::instance::{File, MetadataSlot, ShareSlot, SocketSlot, Synch};
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::wait::{OpenWait, WaitEvent, decode};
 use crate::memory::arena::View;
-use crate::memory::pool::{self, Pool, USED};
+use crate::memory::pool::{self, Pool};
 use crate::memory::text;
 use crate::read::Scale;
 use crate::read::objects::lock_names;
@@ -244,7 +244,7 @@ impl Engine {
     fn table_name(&self, share: &ShareSlot, index: u8) -> ObjectName {
         let temporary = share.temporary.load(Relaxed) != 0;
         // The indexes of a dropped table are gone; its name stays known for a while.
-        let is_key = index != 255 && index < share.keys.load(Relaxed) && share.head.state() == USED;
+        let is_key = index != 255 && index < share.keys.load(Relaxed);
         ObjectName {
             object_type: Some(if temporary { "TEMPORARY TABLE" } else { "TABLE" }),
             schema: Some(text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize)),
