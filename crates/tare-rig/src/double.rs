@@ -16,6 +16,9 @@ pub fn last_bytes(tokens: &[u8]) -> [u8; 16] {
     *tokens.last_chunk().expect("more than are kept")
 }
 
+/// Returns what the double says of its replicas.
+type AskReplicas = Box<dyn Fn() -> Vec<Replica> + Send>;
+
 /// A host that answers as a server would; the text of a digest is its tokens.
 #[derive(Default)]
 pub struct Double {
@@ -34,7 +37,7 @@ pub struct Double {
     /// Number of digest texts that it has made.
     pub spelled: AtomicU64,
     /// What it says of its replicas.
-    pub replicas: Mutex<Option<Box<dyn Fn() -> Vec<Replica> + Send>>>,
+    pub replicas: Mutex<Option<AskReplicas>>,
 }
 
 impl Host for Double {

@@ -416,3 +416,24 @@ impl TableTally {
         TableTally { generation, keys, io, locks }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_a_table_that_is_being_dropped_have_no_names() {
+        let engine = Engine::small();
+        let share = engine.pools.take::<ShareSlot>(&engine.arena, Pool::Tables, 0).expect("memory");
+        let names = engine.pools.take::<KeyNames>(&engine.arena, Pool::Names, 0).expect("memory");
+        names.lens[0].store(text::write(&names.names[0], b"key") as u16, Relaxed);
+        names.head.publish();
+        share.keys.store(1, Relaxed);
+        share.key_names[0].store(engine.arena.offset_of(names), Relaxed);
+        share.head.publish();
+        assert_eq!(engine.key_name(share, 0).as_deref(), Some("key"));
+        // From here on the slot of the names may be given to another table.
+        assert!(share.head.end());
+        assert_eq!(engine.key_name(share, 0), None);
+    }
+}

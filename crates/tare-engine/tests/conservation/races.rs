@@ -426,28 +426,6 @@ fn a_running_execution_shows_its_own_statements_text() {
 }
 
 #[test]
-fn an_event_never_shows_another_tables_index() {
-    let rig = Rig::with(Config { history_size: [50; 4], history_long_size: [0; 4], ..small() });
-    let names = [("even", "of even"), ("odd", "of odd")];
-    let write = |n: u64| {
-        if n == 0 {
-            rig.connect();
-        }
-        let (name, key) = names[n as usize % 2];
-        let table = rig.open_table(rig.share("db", name, &[key]), 1).unwrap();
-        rig.table_io(table, 0, 0, 1);
-        rig.close_table(table);
-        rig.drop_table_share(&TableName { temporary: false, schema: b"db", name: name.as_bytes() });
-    };
-    race(5_000, write, || {
-        for ObjectName { name, index, .. } in rig.waits(Scope::History).into_iter().map(|row| row.object) {
-            let of = names.iter().find(|(of, _)| name.as_deref() == Some(of)).map(|(_, key)| *key);
-            assert!(index.is_none() || index.as_deref() == of, "{name:?} {index:?}");
-        }
-    });
-}
-
-#[test]
 fn what_was_counted_for_an_index_is_not_shown_for_another() {
     let rig = Rig::new();
     // The other tables take their time.
