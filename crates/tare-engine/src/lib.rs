@@ -307,6 +307,8 @@ pub struct Engine {
     pub(crate) filters: Mutex<()>,
     /// Held while changing what tables keep of closed handles. See [`TableShareRef`].
     pub(crate) share_changes: Mutex<()>,
+    /// Held by TRUNCATE: two that wait until nobody else folds would wait for each other.
+    pub(crate) truncates: Mutex<()>,
     /// Counter of folds: readers of sums read again when a fold ran in between.
     pub(crate) folds: Folds,
     pub(crate) pools: Pools,
@@ -380,6 +382,7 @@ impl Engine {
             parties: Parties::new(),
             filters: Mutex::new(()),
             share_changes: Mutex::new(()),
+            truncates: Mutex::new(()),
             folds: Folds::new(),
             pools: Pools::new(),
             files: NameIndex::new(),

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{CounterForm, Demand, Host, Session, SessionCounter, SessionCounters, StagedSession};
+use tare_engine::{
+    CounterForm, Demand, Host, Replica, Session, SessionCounter, SessionCounters, StagedSession,
+};
 
 use crate::SOURCE_FILE;
 
@@ -13,6 +15,9 @@ use crate::SOURCE_FILE;
 pub fn last_bytes(tokens: &[u8]) -> [u8; 16] {
     *tokens.last_chunk().expect("more than are kept")
 }
+
+/// Returns what the double says of its replicas.
+type AskReplicas = Box<dyn Fn() -> Vec<Replica> + Send>;
 
 /// A host that answers as a server would; the text of a digest is its tokens.
 #[derive(Default)]
@@ -31,6 +36,8 @@ pub struct Double {
     pub hashed: AtomicU64,
     /// Number of digest texts that it has made.
     pub spelled: AtomicU64,
+    /// What it says of its replicas.
+    pub replicas: Mutex<Option<AskReplicas>>,
 }
 
 impl Host for Double {
@@ -43,6 +50,9 @@ impl Host for Double {
         let knows = self.knows_stages.load(Relaxed);
         self.unreported.store(knows, Relaxed);
         knows
+    }
+    fn replicas(&self) -> Option<Vec<Replica>> {
+        self.replicas.lock().expect("no panic").as_ref().map(|ask| ask())
     }
     fn session_stage(&self, session: StagedSession) -> Option<u32> {
         let at = match session {

@@ -55,6 +55,11 @@ impl Folds {
         self.0.load(Relaxed) >= FOLDING
     }
 
+    /// Returns whether one fold is in progress, the caller's.
+    pub fn is_single(&self) -> bool {
+        self.0.load(Acquire) / FOLDING == 1
+    }
+
     /// Returns what `read` adds up, or `None` if a fold was in progress or began meanwhile.
     pub fn read<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
         let before = self.0.load(Acquire);

@@ -1,14 +1,11 @@
 //! For whom a thread waits. Only what is certain is named: of a lock without a known owner nobody is.
 
 use std::collections::HashMap;
-use std::sync::atomic::{
-    Ordering::{Acquire, Relaxed},
-    fence,
-};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::instance::{MetadataSlot, Synch};
 use crate::layout::wait::WaitEvent;
-use crate::memory::pool::{Pool, resolve};
+use crate::memory::pool::{Pool, read_named};
 use crate::memory::text;
 use crate::read::lock_object;
 use crate::snapshot::{Kind, ObjectName};
@@ -75,13 +72,7 @@ impl Blockers {
             Kind::Rwlock | Kind::Sxlock => Pool::Rwlocks,
             _ => return None,
         };
-        let owner = {
-            let (_held, synch) = resolve::<Synch>(&engine.arena, pool, wait.object)?;
-            synch.owner.load(Relaxed)
-        };
-        fence(Acquire);
-        // If the slot has been reused, this was the owner of another lock.
-        resolve::<Synch>(&engine.arena, pool, wait.object)?;
+        let owner = read_named(&engine.arena, pool, wait.object, |synch: &Synch| synch.owner.load(Relaxed))?;
         self.live(engine, thread, engine.demands.owner(kind, owner)?)
     }
 
@@ -155,7 +146,8 @@ impl Engine {
     fn locks(&self, host: &dyn Host) -> Vec<Lock> {
         let mut locks = Vec::new();
         self.pools.each::<MetadataSlot>(&self.arena, Pool::MetadataLocks, |slot| {
-            let (generation, status) = (slot.head.generation(), slot.status.load(Relaxed));
+            let Some(generation) = slot.head.generation_in_use() else { return };
+            let status = slot.status.load(Relaxed);
             let is_granted = match host.lock_status_name(status) {
                 Some("GRANTED") => true,
                 Some("PENDING") => false,

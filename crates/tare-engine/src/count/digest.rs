@@ -299,7 +299,9 @@ impl Engine {
         let place = self.digest_slot(key, now);
         self.catch_up(thread);
         self.folds.begin();
-        self.fold_digest(cell);
+        if self.counts_digests(thread) {
+            self.fold_digest(cell);
+        }
         cell.cell.clear(&self.arena);
         self.set_place(cell, place, seen);
         self.folds.end();
@@ -379,10 +381,9 @@ impl Engine {
         if thread.digest_map.load(Relaxed) == 0 {
             return;
         }
-        let epoch = self.epochs[SummaryFamily::Digests as usize].load(Relaxed);
-        let current = thread.digest_epoch.load(Relaxed) == epoch;
         self.catch_up(thread);
         self.folds.begin();
+        let current = self.counts_digests(thread);
         self.empty_map(thread, |cell| {
             if current {
                 self.fold_digest(cell);
@@ -417,6 +418,11 @@ impl Engine {
             // There may be a place for it next time.
             self.empty_map(thread, |_| {});
         }
+    }
+
+    /// Returns whether no TRUNCATE has passed what a thread's map has counted. For a fold in progress.
+    fn counts_digests(&self, thread: &Thread) -> bool {
+        thread.digest_epoch.own() == self.epochs[SummaryFamily::Digests as usize].load(Acquire)
     }
 
     fn fold_digest(&self, cell: &DigestCell) {
@@ -499,7 +505,9 @@ impl Engine {
     /// Removes all digests for TRUNCATE. Threads notice by the epoch.
     pub(crate) fn reset_digests(&self) {
         let epoch = &self.epochs[SummaryFamily::Digests as usize];
+        self.folds.begin();
         epoch.fetch_add(1, AcqRel);
+        self.await_other_folds();
         // A thread that adds to a digest is done in a moment, unless it has lost its processor.
         for _ in 0..PATIENCE {
             if self.digests.clear(&self.arena) {
@@ -510,6 +518,7 @@ impl Engine {
         // A thread that entered a digest between the first raise and the clearing counts for a slot that is
         // gone. The second raise makes it look the digest up again.
         epoch.fetch_add(1, AcqRel);
+        self.folds.end();
     }
 }
 

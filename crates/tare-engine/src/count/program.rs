@@ -13,7 +13,7 @@ use crate::Engine;
 use crate::layout::cell::SummaryFamily;
 use crate::layout::program::{Program, ProgramCounts};
 use crate::memory::arena::{ArenaView, Offset, Own};
-use crate::memory::pool::{Pool, USED, held};
+use crate::memory::pool::{Pool, held};
 use crate::thread::{Thread, current};
 
 /// The programs that a thread counts at a time.
@@ -71,10 +71,7 @@ impl Engine {
     #[inline(never)]
     fn assign_program_cell(&self, thread: &'static Thread, offset: Offset) -> Option<&'static ProgramCell> {
         let (_held, program) = held::<Program>(&self.arena, Pool::Programs, offset)?;
-        let generation = program.head.generation();
-        if program.head.state() != USED {
-            return None;
-        }
+        let generation = program.head.generation_in_use()?;
         if thread.program_cells.own() == 0 {
             let cells = self.cell_space(thread, (size_of::<ProgramCells>() / 8) as u32)?;
             thread.program_cells.store(cells, Release);

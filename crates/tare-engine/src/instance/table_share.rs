@@ -9,6 +9,8 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use tare_sync::Seqlock;
+
 use super::{MAX_INDEXES, TableCounts, TableIo, TableLocks, TableRef};
 use crate::Engine;
 use crate::layout::cell::{Counts, Viewer};
@@ -34,7 +36,8 @@ pub(crate) struct ShareSlot {
     pub(crate) keys: AtomicU8,
     /// Whether the host decides about the switches. Then the table has rows even if it is disabled.
     pub(crate) is_of_host: AtomicU8,
-    _pad: [AtomicU8; 4],
+    /// Seqlock of the keys, number and names. The lock [`Engine::share_changes`] makes one writer of many.
+    pub(crate) key_version: Seqlock,
     pub(crate) schema_len: AtomicU32,
     pub(crate) name_len: AtomicU32,
     pub(crate) schema: [AtomicU64; NAME_WORDS],
@@ -209,6 +212,10 @@ impl Engine {
     }
 
     fn set_key_names<'a>(&self, slot: &ShareSlot, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
+        slot.key_version.change(|| self.write_key_names(slot, keys));
+    }
+
+    fn write_key_names<'a>(&self, slot: &ShareSlot, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
         let count = keys.len().min(MAX_INDEXES);
         slot.keys.store(count as u8, Relaxed);
         for (at, key) in keys.take(MAX_INDEXES).enumerate() {

@@ -151,13 +151,22 @@ impl SlotHead {
         self.generation.load(Relaxed)
     }
 
+    /// Returns the generation of a slot in use, for a reader, which asks [`SlotHead::is_still`] after reading.
+    /// `None`: the slot is free, or is being filled and has this generation already.
+    pub(crate) fn generation_in_use(&self) -> Option<u32> {
+        let generation = self.generation.load(Acquire);
+        // Comes second: a slot that was in use before may have been taken again since.
+        (self.state() == USED).then_some(generation)
+    }
+
     /// Marks a slot as taken, before it is filled.
     #[inline(always)]
     fn begin(&self, class: ClassId, offset: Offset) {
         // References to the slot's former use end here. Until now they were valid, although that use had
         // ended.
         let generation = self.generation.load(Relaxed).wrapping_add(1);
-        self.generation.store(generation, Relaxed);
+        // Whoever sees it sees that the slot was free.
+        self.generation.store(generation, Release);
         fence(Release);
         let name = u64::from(name_of(offset, generation));
         self.object.store(name << NAME | u64::from(class) << CLASS, Relaxed);
@@ -169,7 +178,7 @@ impl SlotHead {
     /// and its name is that of a former use. See also [`SlotHead::rename`].
     #[inline(always)]
     fn begin_again(&self) {
-        self.generation.store(self.generation.load(Relaxed).wrapping_add(1), Relaxed);
+        self.generation.store(self.generation.load(Relaxed).wrapping_add(1), Release);
         fence(Release);
     }
 
@@ -474,12 +483,55 @@ const fn offset_of(name: u32) -> Offset {
     (name >> 8) * 8
 }
 
+/// Returns what `read` makes of the slot of a weak reference. `None`: the slot has been reused, before or
+/// while it was read.
+pub(crate) fn read_named<T: ArenaView, R>(
+    arena: &Arena,
+    pool: Pool,
+    name: u32,
+    read: impl FnOnce(&'static T) -> R,
+) -> Option<R> {
+    let (_held, slot) = resolve::<T>(arena, pool, name)?;
+    let value = read(slot);
+    fence(Acquire);
+    // If the slot was reused meanwhile, the result belongs to another object or is a mixture.
+    resolve::<T>(arena, pool, name).map(|_| value)
+}
+
 /// Returns the slot of a weak reference, with a hold on its block, if it has not been reused. It can be
-/// reused while the caller reads it, so check the generation again afterwards.
-pub(crate) fn resolve<T: ArenaView>(arena: &Arena, pool: Pool, name: u32) -> Option<(BlockHold, &'static T)> {
+/// reused while it is read, see [`read_named`].
+fn resolve<T: ArenaView>(arena: &Arena, pool: Pool, name: u32) -> Option<(BlockHold, &'static T)> {
     let offset = offset_of(name);
     let slot = held::<T>(arena, pool, offset)?;
     let is_slot = (offset as usize % WORDS).is_multiple_of(slot_words::<T>());
     let head: &SlotHead = arena.get(offset)?;
     (is_slot && head.generation() & 0xFF == name & 0xFF).then_some(slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Engine;
+    use crate::layout::program::Program;
+
+    #[test]
+    fn a_slot_taken_again_is_not_read_before_it_is_filled() {
+        let engine = Engine::small();
+        let take = || engine.pools.take::<Program>(&engine.arena, Pool::Programs, 0).expect("memory");
+        take().head.publish();
+        let mut reached = 0;
+        engine.pools.each::<Program>(&engine.arena, Pool::Programs, |slot| {
+            let before = slot.head.generation_in_use().expect("it is in use");
+            // A reader that has found the slot in use goes on when it belongs to another object.
+            engine.pools.give(&engine.arena, Pool::Programs, slot);
+            assert_eq!(slot.head.generation_in_use(), None, "free");
+            assert!(std::ptr::eq(take(), slot));
+            assert_eq!(slot.head.generation_in_use(), None, "being filled");
+            slot.head.publish();
+            assert!(!slot.head.is_still(before));
+            assert_eq!(slot.head.generation_in_use(), Some(before + 1));
+            reached += 1;
+        });
+        assert_eq!(reached, 1);
+    }
 }

@@ -10,7 +10,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
 
 use super::histogram::{DigestPosition, DigestsBefore, HistogramCounts};
 use super::names::DigestNames;
@@ -32,6 +35,8 @@ use crate::thread::Thread;
 /// Number of items by which prefetching runs ahead. Digests are thousands of times a few lines, far from one
 /// another. Without prefetching, waiting for each took more than half of the time.
 const AHEAD: usize = 4;
+/// How often digests are read anew because of a TRUNCATE meanwhile.
+const TRIES: u32 = 3;
 /// Bytes of a slot up to and including its counts, up to where it shows whether there was an earlier owner.
 const COUNTED: usize = offset_of!(DigestSlot, past) + LINE;
 
@@ -254,9 +259,21 @@ impl Engine {
 
     /// Reads every digest; `with_figures` are the parts to read together with the counts.
     fn read_digests(&self, parts: Parts, with_figures: Parts, later: Later) -> DigestSnapshot<'_> {
-        let before = if parts.has(DigestRow::HISTOGRAM) { self.digests_before() } else { None };
-        let mut tallies = self.unfolding(|| self.digest_tallies(with_figures, Which::All));
-        let names = self.digest_names(&mut tallies, parts);
+        let before = || if parts.has(DigestRow::HISTOGRAM) { self.digests_before() } else { None };
+        let read = || {
+            let tallies = || self.digest_tallies(with_figures, Which::All);
+            let (epoch, before, mut tallies) = self.unfolding(|| (self.digest_epoch(), before(), tallies()));
+            let names = self.digest_names(&mut tallies, parts);
+            (epoch, (before, tallies, names))
+        };
+        // TRUNCATE takes the names from what was counted before, as an eviction does, and leaves no row for it.
+        let read_whole = || {
+            let (epoch, read) = read();
+            fence(Acquire);
+            (epoch == self.digest_epoch()).then_some(read)
+        };
+        let whole = (0..TRIES).find_map(|_| read_whole());
+        let (before, tallies, names) = whole.unwrap_or_else(|| read().1);
         let order = tallies.by_place();
         let before = before.map(|before| {
             let of_rest = before.of_others(order.iter().map(|at| tallies.place(*at as usize)));
@@ -273,19 +290,24 @@ impl Engine {
         self.digests.evicted()
     }
 
-    /// Returns the current histograms of all digests.
-    pub(crate) fn digest_histograms(&self) -> HashMap<DigestPosition, HistogramCounts> {
-        let tallies = self.unfolding(|| self.digest_tallies(DigestRow::HISTOGRAM, Which::All));
+    /// Returns the current histograms of all digests, and the epoch they belong to.
+    pub(crate) fn digest_histograms(&self) -> (u32, HashMap<DigestPosition, HistogramCounts>) {
+        let tallies = || self.digest_tallies(DigestRow::HISTOGRAM, Which::All);
+        let (epoch, tallies) = self.unfolding(|| (self.digest_epoch(), tallies()));
         let histograms = |at: usize| {
             let (sum, mut histograms) = (&tallies.sums[at], HistogramCounts::default());
             tallies.histograms(sum, sum.tally.stat.count, &mut histograms);
             (tallies.place(at), histograms)
         };
-        tallies.by_place().into_iter().map(|at| histograms(at as usize)).collect()
+        (epoch, tallies.by_place().into_iter().map(|at| histograms(at as usize)).collect())
+    }
+
+    fn digest_epoch(&self) -> u32 {
+        self.epochs[SummaryFamily::Digests as usize].load(Relaxed)
     }
 
     fn digest_tallies(&self, parts: Parts, which: Which<'_>) -> Tallies {
-        let epoch = self.epochs[SummaryFamily::Digests as usize].load(Relaxed);
+        let epoch = self.digest_epoch();
         let with_buckets = parts.has(DigestRow::HISTOGRAM) && self.buckets.are_enabled();
         let mut known = match which {
             Which::All if !with_buckets => self.figures.take(),

@@ -236,8 +236,7 @@ impl Engine {
 
     /// Implements TRUNCATE of the histograms of digests.
     pub(crate) fn truncate_digest_histograms(&self) {
-        let epoch = self.epochs[SummaryFamily::Digests as usize].load(Relaxed);
-        let histograms = self.digest_histograms();
+        let (epoch, histograms) = self.digest_histograms();
         *lock(&self.truncated.digests) = Some(TruncatedHistograms { epoch, histograms });
     }
 
@@ -256,11 +255,12 @@ impl Engine {
     /// Returns the last reset's epoch, and what every instrument of a type has counted since.
     fn counted_events(&self, of: EventType) -> (u32, Vec<(Instrument, HistogramCounts)>) {
         let family = family(of);
-        let epoch = self.resets[family as usize][Viewer::Global as usize].load(Relaxed);
         let mut instruments = self.registry.all_of(|kind| SummaryFamily::of(kind) == family);
         instruments.retain(|it| self.summarised(it, Grouping::Global));
         let kind = instruments.first().map_or(Kind::Mutex, |instrument| instrument.kind);
-        let histograms = with_cell!(kind, C => self.unfolding(|| self.histograms::<C>(family, &instruments)));
+        let epoch = || self.resets[family as usize][Viewer::Global as usize].load(Relaxed);
+        let (epoch, histograms) =
+            with_cell!(kind, C => self.unfolding(|| (epoch(), self.histograms::<C>(family, &instruments))));
         (epoch, instruments.into_iter().zip(histograms).collect())
     }
 

@@ -111,7 +111,7 @@ impl Engine {
 
 /// Repeats `read` until it succeeds. Waits longer while a writer is busy, which may have lost its processor
 /// in the middle of a change. `None`: writers came again and again.
-fn persistently<T>(mut read: impl FnMut() -> Option<T>, is_busy: impl Fn() -> bool) -> Option<T> {
+pub(crate) fn persistently<T>(mut read: impl FnMut() -> Option<T>, is_busy: impl Fn() -> bool) -> Option<T> {
     let (mut tries, mut pauses) = (TRIES, PAUSES);
     while tries > 0 && pauses > 0 {
         if let Some(value) = read() {

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed},
+    fence,
 };
 
-use super::Scale;
 use super::summary::{PlainIo, counters};
+use super::{Scale, persistently};
 use crate::instance::{
     File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataSlot, Prepared, ShareSlot, SocketSlot,
     Synch, TableHandle, TableIo, TableLocks,
@@ -16,7 +17,7 @@ use crate::layout::cell::{Counts, Plain, SummaryFamily, Viewer};
 use crate::layout::program::Program;
 use crate::memory::arena::Offset;
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, SYNCHS, held};
+use crate::memory::pool::{Pool, SYNCHS, USED, held};
 use crate::memory::text;
 use crate::record::operation::table_lock_name;
 use crate::setup::instrument::{ENABLED, lock};
@@ -45,7 +46,7 @@ impl Engine {
         let scale = Scale::of(self);
         let mut rows = Vec::new();
         self.pools.each::<File>(&self.arena, Pool::Files, |file| {
-            let generation = file.head.generation();
+            let Some(generation) = file.head.generation_in_use() else { return };
             let Some(file_name) = (0..64).find_map(|_| file.name()) else { return };
             let mut io = PlainIo::default();
             io.add(&file.io);
@@ -68,7 +69,7 @@ impl Engine {
         let scale = Scale::of(self);
         let mut rows = Vec::new();
         self.pools.each::<SocketSlot>(&self.arena, Pool::Sockets, |socket| {
-            let generation = socket.head.generation();
+            let Some(generation) = socket.head.generation_in_use() else { return };
             let mut io = PlainIo::default();
             self.each_io(socket, |counts| io.add(counts));
             let thread_id = socket.thread_id.load(Relaxed);
@@ -119,13 +120,15 @@ impl Engine {
         let scale = Scale::of(self);
         let threads = self.live_threads().into_iter();
         let readers: Vec<(u32, Vec<u64>)> = threads
-            .map(|(_, thread)| {
-                (thread.read_locks.activation(), thread.read_locks.objects(&self.arena).collect())
+            .filter_map(|(id, thread)| {
+                let locks = &thread.read_locks;
+                let read = (locks.activation(), locks.objects(&self.arena).collect());
+                self.still_lives(thread, id).then_some(read)
             })
             .collect();
         let mut seen = Vec::new();
         let mut read = |synch: &'static Synch| {
-            let generation = synch.head.generation();
+            let Some(generation) = synch.head.generation_in_use() else { return };
             let class = synch.head.class();
             let row = SyncRow {
                 kind: self.registry.kind(class),
@@ -173,7 +176,10 @@ impl Engine {
     fn table_tallies(&self) -> HashMap<Offset, TableTally> {
         let mut tallies: HashMap<Offset, TableTally> = HashMap::new();
         self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| {
-            let mut tally = TableTally::new(share.head.generation());
+            let Some(generation) = share.head.generation_in_use() else { return };
+            // Keys change within a fold, and all is read again then.
+            let Some(keys) = share.key_version.read(|version| version) else { return };
+            let mut tally = TableTally::new(generation, keys);
             self.add_table(&mut tally, &share.io, &share.locks);
             tallies.insert(self.arena.offset_of(share), tally);
         });
@@ -215,9 +221,13 @@ impl Engine {
 
     fn table_row(&self, share: Offset, tally: &TableTally, scale: Scale) -> Option<TableRow> {
         let (_held, share) = held::<ShareSlot>(&self.arena, Pool::Tables, share)?;
-        let keys = (share.keys.load(Relaxed) as usize).min(MAX_INDEXES);
-        let io = |tally: &Option<[Plain; 4]>| {
-            let [fetch, insert, update, delete] = tally.unwrap_or_default().map(|plain| scale.stat(plain));
+        let read = || share.key_version.read(|version| (version, self.key_names(share)));
+        let (version, names) = persistently(read, || share.key_version.is_odd())?;
+        // What was counted for other keys is not theirs, and starts anew.
+        let counted = |key: usize| tally.io[key].filter(|_| version == tally.keys);
+        let io = |key: usize| {
+            let [fetch, insert, update, delete] =
+                counted(key).unwrap_or_default().map(|plain| scale.stat(plain));
             TableIoStat { fetch, insert, update, delete }
         };
         // If there is no room for more counts, an index without any may have lost them: it has no row rather
@@ -225,12 +235,13 @@ impl Engine {
         let has_room = self
             .losses
             .allow(Lost::IndexStats, self.table_stats[SummaryFamily::TableIo as usize].load(Relaxed));
-        let mut indexes: Vec<IndexRow> = (0..keys)
-            .filter(|key| has_room || tally.io[*key].is_some())
-            .map(|key| IndexRow { name: self.key_name(share, key), io: io(&tally.io[key]) })
+        let mut indexes: Vec<IndexRow> = (0..)
+            .zip(names)
+            .filter(|(key, _)| has_room || counted(*key).is_some())
+            .map(|(key, name)| IndexRow { name, io: io(key) })
             .collect();
-        if tally.io[MAX_INDEXES].is_some() {
-            indexes.push(IndexRow { name: None, io: io(&tally.io[MAX_INDEXES]) });
+        if counted(MAX_INDEXES).is_some() {
+            indexes.push(IndexRow { name: None, io: io(MAX_INDEXES) });
         }
         let row = TableRow {
             object_type: share.type_name(),
@@ -245,6 +256,20 @@ impl Engine {
 
     /// Returns the name of a table's key; `None` if the table no longer has it.
     pub(crate) fn key_name(&self, share: &ShareSlot, key: usize) -> Option<String> {
+        let read = || share.key_version.read(|_| self.read_key_name(share, key));
+        let name = persistently(read, || share.key_version.is_odd()).flatten();
+        fence(Acquire);
+        // The slot of a dropped table's names may have another one's by now.
+        name.filter(|_| share.head.state() == USED)
+    }
+
+    /// Returns the names of a table's keys. The caller checks afterwards that they are still the table's.
+    fn key_names(&self, share: &ShareSlot) -> Vec<Option<String>> {
+        let keys = (share.keys.load(Relaxed) as usize).min(MAX_INDEXES);
+        (0..keys).map(|key| self.read_key_name(share, key)).collect()
+    }
+
+    fn read_key_name(&self, share: &ShareSlot, key: usize) -> Option<String> {
         let names = share.key_names.get(key / KEYS_PER_SLOT)?.load(Acquire);
         let (_held, names) = held::<KeyNames>(&self.arena, Pool::Names, names)?;
         let at = key % KEYS_PER_SLOT;
@@ -255,7 +280,7 @@ impl Engine {
     pub fn metadata_locks(&self) -> Vec<MetadataLockRow> {
         let mut rows = Vec::new();
         self.pools.each::<MetadataSlot>(&self.arena, Pool::MetadataLocks, |lock| {
-            let generation = lock.head.generation();
+            let Some(generation) = lock.head.generation_in_use() else { return };
             let row = self.metadata_lock_row(lock);
             if lock.head.is_still(generation) {
                 rows.extend(row);
@@ -291,7 +316,7 @@ impl Engine {
     pub fn table_handles(&self) -> Vec<TableHandleRow> {
         let mut rows = Vec::new();
         self.pools.each::<TableHandle>(&self.arena, Pool::Handles, |handle| {
-            let generation = handle.head.generation();
+            let Some(generation) = handle.head.generation_in_use() else { return };
             let row = self.table_handle_row(handle);
             if handle.head.is_still(generation) {
                 rows.extend(row);
@@ -324,7 +349,7 @@ impl Engine {
         let scale = Scale::of(self);
         let mut rows = Vec::new();
         self.pools.each::<Prepared>(&self.arena, Pool::Prepared, |prepared| {
-            let generation = prepared.head.generation();
+            let Some(generation) = prepared.head.generation_in_use() else { return };
             let row = self.prepared_row(prepared, scale);
             if prepared.head.is_still(generation) {
                 rows.push(row);
@@ -380,12 +405,36 @@ fn nonempty(words: &[AtomicU64], len: usize) -> Option<String> {
 
 struct TableTally {
     generation: u32,
+    /// Version of the keys.
+    keys: u32,
     io: Vec<Option<[Plain; 4]>>,
     locks: [Plain; LOCK_KINDS],
 }
 
 impl TableTally {
-    fn new(generation: u32) -> TableTally {
-        TableTally { generation, io: vec![None; MAX_INDEXES + 1], locks: [Plain::default(); LOCK_KINDS] }
+    fn new(generation: u32, keys: u32) -> TableTally {
+        let (io, locks) = (vec![None; MAX_INDEXES + 1], [Plain::default(); LOCK_KINDS]);
+        TableTally { generation, keys, io, locks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_a_table_that_is_being_dropped_have_no_names() {
+        let engine = Engine::small();
+        let share = engine.pools.take::<ShareSlot>(&engine.arena, Pool::Tables, 0).expect("memory");
+        let names = engine.pools.take::<KeyNames>(&engine.arena, Pool::Names, 0).expect("memory");
+        names.lens[0].store(text::write(&names.names[0], b"key") as u16, Relaxed);
+        names.head.publish();
+        share.keys.store(1, Relaxed);
+        share.key_names[0].store(engine.arena.offset_of(names), Relaxed);
+        share.head.publish();
+        assert_eq!(engine.key_name(share, 0).as_deref(), Some("key"));
+        // From here on the slot of the names may be given to another table.
+        assert!(share.head.end());
+        assert_eq!(engine.key_name(share, 0), None);
     }
 }

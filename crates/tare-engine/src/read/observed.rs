@@ -2,7 +2,7 @@
 
 use crate::Engine;
 use crate::memory::lost::Lost;
-use crate::read::patiently;
+use crate::read::{FoundThread, patiently};
 use crate::thread::Thread;
 
 /// An address in the host's cache of clients.
@@ -131,9 +131,10 @@ pub struct ReplicaError {
 impl Engine {
     /// Returns the connections to primaries, each with its threads.
     pub fn replicas(&self) -> Vec<ReplicaRow> {
+        let live = self.live_threads();
         let row = |replica: Replica| {
             let [applier, receiver] =
-                [&replica.applier, &replica.receiver].map(|thread| self.applier(thread.handle));
+                [&replica.applier, &replica.receiver].map(|thread| self.applier(&live, thread.handle));
             ReplicaRow { replica, applier, receiver }
         };
         self.observe(|| self.host.get()?.replicas()).into_iter().map(row).collect()
@@ -141,15 +142,17 @@ impl Engine {
 
     /// Returns the workers of parallel appliers, each with its thread.
     pub fn replica_workers(&self) -> Vec<(ReplicaWorker, Option<ApplierRow>)> {
+        let live = self.live_threads();
         let workers = self.observe(|| self.host.get()?.replica_workers());
-        workers.into_iter().map(|it| (it.clone(), self.applier(it.thread.handle))).collect()
+        workers.into_iter().map(|it| (it.clone(), self.applier(&live, it.thread.handle))).collect()
     }
 
     /// Returns the live thread at an address from the host's memory. The address is compared and never
-    /// followed.
-    fn applier(&self, handle: u64) -> Option<ApplierRow> {
-        let is_it = |_, thread: &Thread| std::ptr::from_ref(thread).addr() as u64 == handle;
-        let (thread_id, thread) = self.live_threads_where(is_it).into_iter().next()?;
+    /// followed. `live` are the threads from before the host was asked: one that lives still was at its
+    /// address all the time, so the host meant it and not another one before or after.
+    fn applier(&self, live: &[FoundThread], handle: u64) -> Option<ApplierRow> {
+        let is_it = |(_, thread): &&FoundThread| std::ptr::from_ref(*thread).addr() as u64 == handle;
+        let &(thread_id, thread) = live.iter().find(is_it)?;
         let stage = self.stage_name(thread).unwrap_or_default();
         self.still_lives(thread, thread_id).then_some(ApplierRow { thread_id, stage })
     }

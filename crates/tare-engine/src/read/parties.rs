@@ -46,7 +46,7 @@ impl Engine {
     fn seen_parties(&self, kind: usize) -> Vec<SeenParty> {
         let mut parties = Vec::new();
         self.each_party(kind, |slot| {
-            let generation = slot.head.generation();
+            let Some(generation) = slot.head.generation_in_use() else { return };
             let (user, host) = match kind {
                 ACCOUNT => {
                     let [user, host] = self.of_account(slot);
@@ -76,8 +76,12 @@ impl Engine {
         let row = |party: SeenParty| {
             let (current, closed, most) = self.unfolding(|| {
                 let place = self.arena.offset_of(party.slot);
-                let present = threads.iter().filter(|(_, it)| it.parties[kind].load(Relaxed) == place);
-                let most = present.map(|(_, thread)| thread.memory.most()).max().unwrap_or(0);
+                let most = |(id, thread): &FoundThread| {
+                    let is_present = thread.parties[kind].load(Relaxed) == place;
+                    let most = thread.memory.most();
+                    (is_present && self.still_lives(thread, *id)).then_some(most)
+                };
+                let most = threads.iter().filter_map(most).max().unwrap_or(0);
                 let most = party.slot.most_memory.load(Relaxed).max(most);
                 (u64::from(party.slot.current.load(Relaxed)), party.slot.closed.load(Relaxed), most)
             });

@@ -34,7 +34,8 @@ fn leave_out_older(present: &mut Present, statement: u64) {
 impl Engine {
     /// Returns THREAD_ID of every live thread, in ascending order.
     pub fn live_thread_ids(&self) -> Vec<u64> {
-        self.live_threads().into_iter().map(|(id, _)| id).collect()
+        let live = self.live_threads().into_iter();
+        live.filter(|(id, thread)| self.still_lives(thread, *id)).map(|(id, _)| id).collect()
     }
 
     /// Returns a thread's rows of these tables, all from one point in time. Empty if the thread has ended.

@@ -19,7 +19,7 @@ impl Engine {
         let tallies = self.unfolding(|| self.program_tallies());
         let mut rows = Vec::new();
         self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
-            let generation = program.head.generation();
+            let Some(generation) = program.head.generation_in_use() else { return };
             let tally =
                 tallies.get(&(self.arena.offset_of(program), generation)).copied().unwrap_or_default();
             let (schema, schema_len, name, name_len) = program.name_words();
@@ -45,8 +45,8 @@ impl Engine {
     fn program_tallies(&self) -> HashMap<(Offset, u32), ProgramTally> {
         let mut tallies: HashMap<(Offset, u32), ProgramTally> = HashMap::new();
         self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
-            let place = (self.arena.offset_of(program), program.head.generation());
-            tallies.insert(place, program.counts.plain());
+            let Some(generation) = program.head.generation_in_use() else { return };
+            tallies.insert((self.arena.offset_of(program), generation), program.counts.plain());
         });
         for (id, thread) in self.live_threads() {
             let mut own = Vec::new();

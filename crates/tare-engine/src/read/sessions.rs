@@ -90,12 +90,16 @@ impl Engine {
         let sum = |party: &SeenParty| {
             let mut sum = [0; MAX_SESSION_COUNTERS];
             self.add_ended(party.slot, &mut sum);
-            party.accounts.iter().for_each(|account| self.add_ended(account.slot, &mut sum));
-            for (_, counters) in live.iter().filter(|(of, _)| std::ptr::eq(*of, party.slot)) {
-                for (sum, counter) in sum.iter_mut().zip(counters) {
-                    *sum = sum.wrapping_add(*counter);
+            for account in &party.accounts {
+                let mut ended = [0; MAX_SESSION_COUNTERS];
+                self.add_ended(account.slot, &mut ended);
+                // What a forgotten account had is in its user's and its host's sums.
+                if account.is_still() {
+                    add(&mut sum, &ended);
                 }
             }
+            let own = live.iter().filter(|(of, _)| std::ptr::eq(*of, party.slot));
+            own.for_each(|(_, counters)| add(&mut sum, counters));
             sum
         };
         parties.iter().map(sum).collect()
@@ -146,4 +150,8 @@ impl Engine {
         let threads = self.live_threads_of(thread).into_iter();
         threads.filter(|(_, thread)| self.session_of(thread).is_some()).collect()
     }
+}
+
+fn add(sum: &mut SessionCounters, counters: &SessionCounters) {
+    sum.iter_mut().zip(counters).for_each(|(sum, counter)| *sum = sum.wrapping_add(*counter));
 }

@@ -12,7 +12,7 @@ use crate::layout::cell::{Counts, IoCell, SummaryFamily, Viewer};
 use crate::layout::program::Program;
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
-use crate::read::FoundThread;
+use crate::read::{FoundThread, persistently};
 use crate::setup::actors::ActorRule;
 use crate::setup::instrument::{KINDS, LevelMove, lock};
 use crate::setup::objects::ObjectRule;
@@ -283,6 +283,7 @@ impl Engine {
 
     /// Implements TRUNCATE.
     pub fn reset(&self, what: Reset) {
+        let _one_at_a_time = lock(&self.truncates);
         match what {
             Reset::Events(of, scope) => self.reset_events(of, scope),
             Reset::Summary(EventType::Wait, grouping) => {
@@ -346,6 +347,12 @@ impl Engine {
         self.change_settings();
     }
 
+    /// Waits until the caller's fold is the only one in progress. TRUNCATE calls it between the new epoch and
+    /// the emptying of sums: a fold that began before may add to them what the new epoch does not count.
+    pub(crate) fn await_other_folds(&self) {
+        let _gave_up = persistently(|| self.folds.is_single().then_some(()), || true);
+    }
+
     /// Resets a summary. The built-in resets a summary together with all it is made of, except that the
     /// global summary of waits is independent of those of threads.
     pub(crate) fn reset_summary(&self, family: SummaryFamily, grouping: Grouping) {
@@ -363,6 +370,7 @@ impl Engine {
         }
         self.folds.begin();
         self.bump_epoch(family, viewers);
+        self.await_other_folds();
         self.reset_sums(family, viewers);
         self.folds.end();
     }
@@ -391,19 +399,26 @@ impl Engine {
     }
 
     fn reset_sockets(&self) {
+        self.folds.begin();
         self.bump_epoch(SummaryFamily::Sockets, &[Viewer::Global]);
         self.pools.each::<SocketSlot>(&self.arena, Pool::Sockets, |socket| socket.others.clear_shared());
+        self.await_other_folds();
         self.reset_ended_io(Kind::Socket);
+        self.folds.end();
     }
 
     fn reset_files(&self) {
+        self.folds.begin();
         self.pools.each::<File>(&self.arena, Pool::Files, |file| file.io.clear_shared());
+        self.await_other_folds();
         self.reset_ended_io(Kind::File);
+        self.folds.end();
     }
 
     fn reset_programs(&self) {
         self.folds.begin();
         self.bump_epoch(SummaryFamily::Programs, &[Viewer::Global]);
+        self.await_other_folds();
         self.pools.each::<Program>(&self.arena, Pool::Programs, |program| program.counts.clear_shared());
         self.folds.end();
     }
@@ -449,4 +464,53 @@ fn overhead(timer: impl Fn() -> u64) -> u64 {
         })
         .min()
         .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Registration;
+    use crate::layout::cell::{IoCounts, READ, SampleWeight};
+
+    /// Runs `reset` while a fold is in progress that has found before that what it moves counts, and that
+    /// adds it once `has_begun` says that the reset is under way.
+    fn reset_during_fold(
+        engine: &'static Engine,
+        reset: Reset,
+        has_begun: impl Fn() -> bool,
+        add: impl FnOnce(),
+    ) {
+        engine.folds.begin();
+        std::thread::scope(|scope| {
+            scope.spawn(move || engine.reset(reset));
+            while !has_begun() {
+                std::thread::yield_now();
+            }
+            (0..10).for_each(|_| std::thread::yield_now());
+            add();
+            engine.folds.end();
+        });
+    }
+
+    #[test]
+    fn truncate_empties_sums_when_folds_that_began_before_have_added_to_them() {
+        let engine = Engine::small();
+        let program = engine.pools.take::<Program>(&engine.arena, Pool::Programs, 0).expect("memory");
+        program.head.publish();
+        let epoch = || engine.epochs[SummaryFamily::Programs as usize].load(Relaxed);
+        let (before, calls) = (epoch(), &program.counts.calls);
+        reset_during_fold(engine, Reset::Programs, || epoch() != before, || calls.add_shared(1, None));
+        assert_eq!(calls.plain().count, 0);
+
+        let properties = Properties::default();
+        let class = engine.register(Registration { kind: Kind::File, name: "wait/io/file/a", properties });
+        let file = engine.pools.take::<File>(&engine.arena, Pool::Files, class).expect("memory");
+        file.head.publish();
+        let ended = engine.ended_io.bank.cell::<IoCell>(&engine.arena, class).expect("made");
+        let count = |io: &IoCounts| io.parts[READ].stat.plain().count;
+        let add = |io: &IoCounts| io.add_shared(READ, None, 1, SampleWeight::ONE);
+        add(&file.io);
+        reset_during_fold(engine, Reset::Files, || count(&file.io) == 0, || add(&ended.io));
+        assert_eq!(count(&ended.io), 0);
+    }
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::readers::StatementReaders;
 use crate::Engine;
+use crate::read::FoundThread;
 
 /// Setting for the choice of statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,7 +221,6 @@ impl Engine {
         if seconds <= 0.0 {
             return;
         }
-        // A thread that ends meanwhile is counted once or not at all.
         let begun = u64::try_from(seen.wrapping_sub(before).cast_signed()).unwrap_or(0);
         control.begun += begun;
         control.chosen += begun as f64 / f64::from(self.sampling.chance().weight());
@@ -265,8 +265,14 @@ impl Engine {
 
     /// Returns the number of statements that clients have begun.
     fn statements_begun(&self) -> u32 {
-        let live = self.slabs().map(|thread| thread.begun.load(Relaxed));
-        live.fold(self.sampling.departed.load(Relaxed), u32::wrapping_add)
+        let begun = |(id, thread): &FoundThread| {
+            let begun = thread.begun.load(Relaxed);
+            if self.still_lives(thread, *id) { begun } else { 0 }
+        };
+        self.unfolding(|| {
+            let departed = self.sampling.departed.load(Relaxed);
+            self.live_threads().iter().map(begun).fold(departed, u32::wrapping_add)
+        })
     }
 }
 

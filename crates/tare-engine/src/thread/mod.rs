@@ -508,8 +508,6 @@ impl Engine {
             local::set(0);
             local::set_skips(0);
         }
-        self.sampling.departed.fetch_add(thread.begun.load(Relaxed), Relaxed);
-        thread.begun.store(0, Relaxed);
         thread.skips.store(0, Relaxed);
         {
             // Changes of filters write to slabs under this lock, so none writes to a slab that is given back.
@@ -523,6 +521,8 @@ impl Engine {
             thread.mask.store(0, Relaxed);
             thread.unsettle();
         }
+        self.sampling.departed.fetch_add(thread.begun.load(Relaxed), Relaxed);
+        thread.begun.store(0, Relaxed);
         for (((ring, blocks), departed), history) in
             thread.rings().into_iter().zip(&self.departed).zip(&self.arena.shares.long)
         {

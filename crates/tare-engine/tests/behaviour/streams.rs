@@ -480,3 +480,23 @@ fn a_block_that_is_begun_anew_takes_no_others_along() {
     assert!(piece.lost > 0 && piece.lost <= 60, "a block at most: {piece:?}, {seen:?}");
     assert!(all >= 131 && seen.len() as u64 == piece.read, "{piece:?}");
 }
+
+#[test]
+fn a_forgotten_account_has_no_names_rather_than_those_of_another_in_its_users_place() {
+    let rig = Rig::new();
+    let mut reader = Reader::default();
+    reader.read(rig);
+    for (user, host) in [("ann", "x"), ("ann", "y"), ("bob", "x"), ("bob", "y")] {
+        let thread = rig.thread();
+        rig.set_thread_account(thread, user.as_bytes(), host.as_bytes());
+        rig.on(thread, || rig.query("select 1"));
+        rig.delete_thread(thread);
+    }
+    [Grouping::User, Grouping::Host].into_iter().for_each(|of| rig.reset(Reset::Connections(of)));
+    let thread = rig.thread();
+    rig.set_thread_account(thread, b"eve", b"z");
+    // Threads that came since the last read are read by the next one.
+    (0..2).for_each(|_| _ = reader.read(rig));
+    let names = reader.origins.iter().map(|it| (it.user.as_deref(), it.host.as_deref()));
+    assert_eq!(names.collect::<Vec<_>>(), [(None, None); 4]);
+}

@@ -335,3 +335,27 @@ fn digests_of_a_slab_are_those_of_each_thread_it_serves() {
         assert_eq!((counts.len(), rig.losses()), (50, 0));
     }
 }
+
+#[test]
+fn the_thread_of_a_replica_is_the_one_that_the_host_meant() {
+    let rig = Rig::new();
+    let applier = rig.thread();
+    let of =
+        |thread: ThreadRef| ReplicaThread { handle: thread.address().addr() as u64, ..Default::default() };
+    let ask = move |then: fn(Rig, ThreadRef)| -> Box<dyn Fn() -> Vec<Replica> + Send> {
+        Box::new(move || {
+            let replica = Replica { applier: of(applier), ..Replica::default() };
+            then(rig, applier);
+            vec![replica]
+        })
+    };
+    let shown = || rig.replicas()[0].applier.map(|row| row.thread_id);
+    *rig.host.replicas.lock().unwrap() = Some(ask(|_, _| ()));
+    assert_eq!(shown(), Some(applier.thread_id()));
+    // It ends after the host has told of it, and another thread gets its slab.
+    *rig.host.replicas.lock().unwrap() = Some(ask(|rig, applier| {
+        rig.delete_thread(applier);
+        assert!(std::ptr::eq(rig.thread(), applier));
+    }));
+    assert_eq!(shown(), None);
+}

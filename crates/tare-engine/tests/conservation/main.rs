@@ -12,3 +12,4 @@ mod present;
 mod races;
 mod rows;
 mod streams;
+mod truncates;

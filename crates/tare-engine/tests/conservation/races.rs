@@ -1,17 +1,19 @@
 //! One writer and one reader at the same place, as fast as they can: each pair was wrong once, or easily is.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use tare_engine::snapshot::*;
-use tare_engine::{Config, MAX_INDEXES, Savepoint, Spelling, TransactionStart};
+use tare_engine::*;
 
 use crate::rows::*;
 use tare_rig::*;
 
 /// Runs `write` over and over until `read` has been called `reads` times.
-fn race(reads: u32, write: impl Fn(u64) + Sync, read: impl Fn()) {
+pub(crate) fn race(reads: u32, write: impl Fn(u64) + Sync, read: impl Fn()) {
     let (done, writes) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -163,7 +165,7 @@ fn sums_are_whole_while_threads_end() {
         rig.wait(rig.class.mutex);
         rig.delete_thread(thread);
     };
-    let last = std::cell::Cell::new(0);
+    let last = Cell::new(0);
     race(2_000, write, || {
         let count = rig.global_wait(MUTEX).count;
         assert!(count >= last.get(), "{} then, {count} now", last.get());
@@ -240,7 +242,7 @@ fn tables_that_come_and_go_are_read_whole() {
         rig.table_io(table, 0, 0, 5);
         rig.close_table(table);
         let name = ["t", "another"][n as usize % 2].as_bytes();
-        rig.drop_table_share(&tare_engine::TableName { temporary: false, schema: b"db", name });
+        rig.drop_table_share(&TableName { temporary: false, schema: b"db", name });
     };
     let write = |n: u64| {
         if n == 0 {
@@ -304,7 +306,7 @@ fn waits_of_several_threads_for_one_lock_are_all_counted_for_it() {
             scope.spawn(|| {
                 let thread = rig.connect();
                 for _ in 0..5_000 {
-                    let wait = rig.start_synch_wait(lock, tare_engine::operation::RWLOCK, here()).unwrap();
+                    let wait = rig.start_synch_wait(lock, operation::RWLOCK, here()).unwrap();
                     rig.end_counted_synch_wait(lock, &wait);
                 }
                 rig.delete_thread(thread);
@@ -337,4 +339,169 @@ fn what_a_connection_leaves_while_its_account_is_forgotten_goes_to_its_user() {
         .map(|row| row.stat.raised)
         .sum::<u64>();
     assert_eq!(raised, ended.into_inner());
+}
+
+#[test]
+fn table_access_of_a_statement_that_was_not_chosen_is_its_own_threads() {
+    let rig = Rig::with(Config {
+        instruments: Box::new(|_| Initial { level: Recording::Sampled, ..Initial::default() }),
+        ..small()
+    });
+    rig.set_sampling(SampleRate::OneIn(1_000_000), Duration::from_secs(3600));
+    rig.adjust_sampling();
+    // Threads come one after the other in one slab; which table it is says which thread.
+    let names = ["even", "odd"];
+    rig.connect();
+    let tables = names.map(|name| rig.open_table(rig.share("db", name, &["PRIMARY"]), 1).unwrap());
+    let fetch = |often: usize, inside: &dyn Fn()| {
+        let thread = rig.connect();
+        let table = tables[thread.thread_id() as usize % 2];
+        rig.statement(rig.class.statement, "select", |_| {
+            for _ in 0..often {
+                let wait = rig.start_tallied_table_io(table, 0, 0).unwrap();
+                inside();
+                rig.end_table_io_wait(table, &wait, 0, 0, 1);
+            }
+        });
+        rig.delete_thread(thread);
+    };
+    let check = || {
+        let waits = rig.waits(Scope::Current);
+        let rows: Vec<&WaitRow> = waits.iter().filter(|row| row.head.name == TABLE_IO).collect();
+        for row in &rows {
+            assert_eq!(row.object.name.as_deref(), Some(names[row.head.thread_id as usize % 2]), "{row:?}");
+        }
+        rows.len()
+    };
+    fetch(1, &|| assert_eq!(check(), 1));
+    // The more threads there are, the longer it takes from one look at a thread to the next.
+    (0..100).for_each(|_| _ = rig.thread());
+    race(2_000, |_| fetch(20, &|| ()), || _ = check());
+}
+
+#[test]
+fn programs_that_come_and_go_are_read_whole() {
+    let rig = Rig::new();
+    let names = [b"aaaaaaaaaaaaaaaa".as_slice(), b"bbbbbbbbbbbbbbbb"];
+    let write = |n: u64| {
+        let name = names[n as usize % 2];
+        rig.program(1, name, name).unwrap();
+        rig.drop_program(1, name, name);
+    };
+    race(200_000, write, || rig.programs().iter().for_each(|row| assert_eq!(row.schema, row.name)));
+}
+
+#[test]
+fn a_running_execution_shows_its_own_statements_text() {
+    let rig = Rig::with(Config {
+        instruments: Box::new(|_| Initial { level: Recording::Sampled, ..Initial::default() }),
+        extended: true,
+        ..small()
+    });
+    rig.set_sampling(SampleRate::OneIn(1_000_000), Duration::from_secs(3600));
+    rig.adjust_sampling();
+    let write = |_| {
+        let thread = rig.connect();
+        let sql = format!("select {}", thread.thread_id());
+        let prepared = rig.create_prepared(1, 1, b"", 1, None).unwrap();
+        rig.set_prepared_text(prepared, sql.as_bytes());
+        let mut bytes = [0; 1024];
+        let tokens =
+            DigestTokens { bytes: tokens_of(&sql, &mut bytes), charset: 33, cut: false, hash: last_bytes };
+        let statement = rig.begin(rig.class.statement, &sql).unwrap();
+        rig.set_prepared_digest(prepared, statement, &tokens);
+        rig.end_statement(statement, None);
+        let statement = rig.begin(rig.class.statement, "").unwrap();
+        rig.execute_prepared(statement, prepared);
+        rig.end_statement(statement, None);
+        rig.destroy_prepared(prepared);
+        rig.delete_thread(thread);
+    };
+    race(50_000, write, || {
+        for row in rig.statements(Scope::Current) {
+            let own = format!("select {}", row.head.thread_id);
+            assert!(row.sql_text.as_ref().is_none_or(|sql| *sql == own), "{row:?}");
+        }
+    });
+}
+
+#[test]
+fn what_was_counted_for_an_index_is_not_shown_for_another() {
+    let rig = Rig::new();
+    // The other tables take their time.
+    (0..50).for_each(|at| _ = rig.share("db", &format!("other{at}"), &["PRIMARY"]));
+    // Through one index rows are only fetched, and through the other only inserted.
+    let write = |n: u64| {
+        if n == 0 {
+            rig.connect();
+        }
+        let table = rig.open_table(rig.share("db", "t", &[["fetch", "insert"][n as usize % 2]]), 1).unwrap();
+        (0..n % 5).for_each(|_| rig.table_io(table, n as u8 % 2, 0, 1));
+        rig.close_table(table);
+    };
+    race(1_000, write, || {
+        for index in rig.tables().into_iter().flat_map(|row| row.indexes) {
+            match index.name.as_deref() {
+                Some("fetch") => assert_eq!(index.io.insert.count, 0, "{index:?}"),
+                Some("insert") => assert_eq!(index.io.fetch.count, 0, "{index:?}"),
+                name => assert_eq!(name, Some("PRIMARY")),
+            }
+        }
+    });
+}
+
+#[test]
+fn sessions_of_another_in_a_forgotten_accounts_place_are_not_its_users() {
+    const MANY: u64 = 1 << 40;
+    let rig = Rig::new();
+    let session = |user: &str, host: &str, questions: u64| {
+        let thread = rig.thread();
+        rig.set_thread_account(thread, user.as_bytes(), host.as_bytes());
+        let handle = thread.thread_id();
+        rig.host.sessions.lock().unwrap().insert(handle, vec![questions, 0]);
+        rig.begin_session(thread, handle);
+        rig.delete_thread(thread);
+        rig.host.sessions.lock().unwrap().remove(&handle);
+    };
+    let stays = rig.thread();
+    rig.set_thread_account(stays, b"a", b"z");
+    // The accounts behind it take their time.
+    let write = |n: u64| {
+        session("a", "x", 1);
+        if n == 0 {
+            (0..50).for_each(|at| {
+                let thread = rig.thread();
+                rig.set_thread_account(thread, b"other", format!("h{at}").as_bytes());
+            });
+        }
+        rig.reset(Reset::Connections(Grouping::Account));
+        session("b", "y", MANY);
+        rig.reset(Reset::Connections(Grouping::Account));
+    };
+    race(2_000, write, || {
+        let of_a = |row: &SessionCountersRow| row.owner.user.as_deref() == Some("a");
+        let row = rig.session_sums(Grouping::User).into_iter().find(of_a);
+        assert!(row.is_none_or(|row| row.counters[0] < MANY));
+    });
+}
+
+#[test]
+fn statements_of_threads_that_end_are_counted_once_for_sampling() {
+    let rig = Rig::with(Config {
+        instruments: Box::new(|_| Initial { level: Recording::Sampled, ..Initial::default() }),
+        ..small()
+    });
+    rig.set_sampling(SampleRate::OneIn(1_000_000), Duration::from_secs(3600));
+    (0..100).for_each(|_| _ = rig.thread());
+    let begun = AtomicU64::new(0);
+    let write = |_| {
+        let thread = rig.connect();
+        (0..20).for_each(|_| rig.query("select"));
+        begun.fetch_add(20, Relaxed);
+        rig.delete_thread(thread);
+    };
+    rig.adjust_sampling();
+    race(3_000, write, || rig.adjust_sampling());
+    rig.adjust_sampling();
+    assert_eq!(rig.sampling().begun, begun.into_inner());
 }

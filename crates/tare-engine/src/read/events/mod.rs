@@ -100,24 +100,22 @@ impl<'a> Sources<'a> {
 }
 
 /// Filter for the events of a type and scope that TRUNCATE has left.
-struct EventFilter {
+struct EventFilter<'e> {
+    engine: &'e Engine,
     of: EventType,
     scope: usize,
     hidden_before: u64,
     live: HashMap<u64, &'static Thread>,
 }
 
-impl EventFilter {
+impl EventFilter<'_> {
     fn shows<E: EventFacts>(&self, seen: &PlacedEvent<E>) -> bool {
         if self.hidden_before == 0 || seen.event.flags() & RECORD_TIMED != 0 {
             return seen.event.end() >= self.hidden_before;
         }
         // Judge an untimed event by its id, or, if the thread has ended, by its block.
-        match self.live.get(&seen.thread_id) {
-            Some(thread) => {
-                let hidden = &thread.hidden[self.of as usize - 1][self.scope];
-                seen.event.end_event_id() >= hidden.load(Relaxed)
-            }
+        match self.first_shown(seen.thread_id) {
+            Some(first) => seen.event.end_event_id() >= first,
             None => seen.opened >= self.hidden_before,
         }
     }
@@ -125,15 +123,22 @@ impl EventFilter {
     /// Returns whether an event in progress is shown. After TRUNCATE it is no longer current, as in the
     /// built-in.
     fn shows_running<E: EventFacts>(&self, seen: &PlacedEvent<E>) -> bool {
-        let hidden = |thread: &Thread| thread.hidden[self.of as usize - 1][self.scope].load(Relaxed);
-        self.live.get(&seen.thread_id).is_some_and(|thread| seen.event.id() >= hidden(thread))
+        self.first_shown(seen.thread_id).is_some_and(|first| seen.event.id() >= first)
+    }
+
+    /// Returns the first event id of a thread that TRUNCATE has left; `None`: the thread has ended.
+    fn first_shown(&self, thread_id: u64) -> Option<u64> {
+        let thread = self.live.get(&thread_id)?;
+        let first = thread.hidden[self.of as usize - 1][self.scope].load(Relaxed);
+        self.engine.still_lives(thread, thread_id).then_some(first)
     }
 }
 
 impl Engine {
-    fn shown(&self, of: EventType, asked: ReadRequest<Scope>) -> EventFilter {
+    fn shown(&self, of: EventType, asked: ReadRequest<Scope>) -> EventFilter<'_> {
         let scope = asked.what as usize;
         EventFilter {
+            engine: self,
             of,
             scope,
             hidden_before: self.hidden_before[of as usize - 1][scope].load(Relaxed),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::instance::{Prepared, PreparedDigest};
-use crate::memory::pool::{Object, Pool, resolve};
+use crate::memory::pool::{Object, Pool, read_named};
 use crate::memory::text;
 use crate::read::names::{KeptTokens, as_hash};
 use crate::record::statement::parsed::TokenLocation;
@@ -79,8 +79,8 @@ impl Engine {
     }
 
     fn prepared_tokens(&self, object: Object) -> Option<KeptTokens> {
-        let (_held, prepared) = resolve::<Prepared>(&self.arena, Pool::Prepared, object.name())?;
-        self.prepared_digest(prepared).map(tokens_of)
+        let tokens = |prepared: &Prepared| self.prepared_digest(prepared).map(tokens_of);
+        read_named(&self.arena, Pool::Prepared, object.name(), tokens)?
     }
 }
 

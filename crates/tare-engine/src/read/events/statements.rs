@@ -16,7 +16,7 @@ use crate::count::digest_table::DigestSlot;
 use crate::instance::Prepared;
 use crate::layout::statement::{DigestRef, OpenStatement};
 use crate::memory::arena::{BlockUse, Offset, WORDS};
-use crate::memory::pool::{Object, Pool, resolve};
+use crate::memory::pool::{Object, Pool, read_named};
 use crate::memory::text::{self, CopiedText};
 use crate::read::Scale;
 use crate::read::names::KeptTokens;
@@ -128,13 +128,15 @@ impl Engine {
 
     /// Gives a statement its text that has left it where it was prepared.
     fn add_prepared_text(&self, ReadStatement { event, texts, prepared_text, .. }: &mut ReadStatement) {
-        if let Some(object) = *prepared_text
-            && let Some((_held, prepared)) = resolve::<Prepared>(&self.arena, Pool::Prepared, object.name())
-        {
+        let bound = self.sql_text_size.load(Relaxed) as usize;
+        let copy = |prepared: &Prepared| {
             let (words, len, is_cut) = prepared.sql();
-            let bound = self.sql_text_size.load(Relaxed) as usize;
-            texts.sql = text::read(words, len.min(bound));
-            event.text_cut = is_cut || bound < len;
+            (text::read(words, len.min(bound)), is_cut || bound < len)
+        };
+        if let Some(object) = *prepared_text
+            && let Some(copied) = read_named(&self.arena, Pool::Prepared, object.name(), copy)
+        {
+            (texts.sql, event.text_cut) = copied;
         }
     }
 

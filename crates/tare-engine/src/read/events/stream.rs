@@ -13,7 +13,10 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
 
 use tare_sync::journal;
 
@@ -26,7 +29,7 @@ use crate::layout::ring::RINGS;
 use crate::layout::stage::StageEvent;
 use crate::layout::wait::WaitEvent;
 use crate::memory::arena::{BlockId, WORDS};
-use crate::memory::pool::{Pool, resolve};
+use crate::memory::pool::{Pool, USED, read_named};
 use crate::read::{FoundThread, Scale};
 use crate::snapshot::*;
 
@@ -415,14 +418,15 @@ impl Engine {
         EventOrigin { processlist_id, user, host, ended_us: 0 }
     }
 
-    /// Returns user and host of the account with a weak name.
+    /// Returns user and host of the account with a weak name. The user and the host of a forgotten account may
+    /// be forgotten, too, and their slots may serve others.
     fn account_names(&self, name: u32) -> [Option<Arc<str>>; 2] {
-        let Some((_held, account)) = resolve::<Party>(&self.arena, Pool::Accounts, name) else {
-            return [None, None];
+        let names = |account: &Party| {
+            let names = self.of_account(account).map(|of| of.and_then(Party::name).map(Arc::from));
+            fence(Acquire);
+            (account.head.state() == USED).then_some(names)
         };
-        let names = self.of_account(account).map(|of| of.and_then(Party::name).map(Arc::from));
-        let is_still = account.head.generation() & 0xFF == name & 0xFF;
-        if is_still { names } else { [None, None] }
+        read_named(&self.arena, Pool::Accounts, name, names).flatten().unwrap_or_default()
     }
 }
 

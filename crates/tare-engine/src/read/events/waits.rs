@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::stream::{Open, Streamed};
 use super::{CopiedBlock, EventFacts, PlacedEvent, Sources, nesting_of, timer};
@@ -11,7 +11,7 @@ use crate::instance::{File, MetadataSlot, ShareSlot, SocketSlot, Synch};
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::wait::{OpenWait, WaitEvent, decode};
 use crate::memory::arena::ArenaView;
-use crate::memory::pool::{self, Pool, USED};
+use crate::memory::pool::{self, Pool};
 use crate::memory::text;
 use crate::read::Scale;
 use crate::read::objects::lock_names;
@@ -111,18 +111,15 @@ impl Engine {
         let shown = self.shown(EventType::Wait, asked);
         let mut last: HashMap<u64, PlacedEvent<WaitEvent>> = HashMap::new();
         // Read waits in progress first: what ends meanwhile is written by then, or is read as it was.
-        let noted = |thread: &Thread| thread.open.iter().filter_map(OpenWait::read).collect();
-        // A slab that belongs to another thread by now shows that thread's waits.
         let known = |(id, thread): (&u64, &&'static Thread)| {
-            let waits = noted(thread);
+            let mut waits: Vec<WaitEvent> = thread.open.iter().filter_map(OpenWait::read).collect();
+            if waits.is_empty() {
+                waits.extend(self.tallied_wait(thread));
+            }
+            // A slab that belongs to another thread by now shows that thread's waits.
             self.still_lives(thread, *id).then_some((*id, waits))
         };
         let mut running: HashMap<u64, Vec<WaitEvent>> = shown.live.iter().filter_map(known).collect();
-        for (id, thread) in &shown.live {
-            if let Some(waits) = running.get_mut(id).filter(|waits| waits.is_empty()) {
-                waits.extend(self.tallied_wait(thread));
-            }
-        }
         for seen in self.records::<WaitEvent>(asked.thread) {
             if !seen.has_ended() {
                 // A leaf in progress is its thread's last record, or was abandoned.
@@ -199,18 +196,15 @@ impl Engine {
 
     /// Returns OBJECT_INSTANCE_BEGIN for a wait's weak name; 0: unknown.
     fn object_address(&self, kind: Kind, name: u32) -> u64 {
-        let synch = |pool| {
-            let (_held, synch) = pool::resolve::<Synch>(&self.arena, pool, name)?;
-            let address = synch.identity.load(Relaxed);
-            fence(Acquire);
-            pool::resolve::<Synch>(&self.arena, pool, name).map(|_| address)
-        };
+        let synch =
+            |pool| pool::read_named(&self.arena, pool, name, |synch: &Synch| synch.identity.load(Relaxed));
         let address = match kind {
             Kind::Mutex => synch(Pool::Mutexes),
             Kind::Cond => synch(Pool::Conds),
             Kind::Rwlock | Kind::Sxlock => synch(Pool::Rwlocks),
-            Kind::Socket => pool::resolve::<SocketSlot>(&self.arena, Pool::Sockets, name)
-                .map(|(_held, socket)| socket.identity.load(Relaxed)),
+            Kind::Socket => pool::read_named(&self.arena, Pool::Sockets, name, |socket: &SocketSlot| {
+                socket.identity.load(Relaxed)
+            }),
             _ => None,
         };
         address.unwrap_or(0)
@@ -242,14 +236,7 @@ impl Engine {
     /// Returns what `read` makes of the slot with this weak name; empty if the name is not valid before and
     /// after.
     fn named<T: ArenaView>(&self, pool: Pool, name: u32, read: impl FnOnce(&T) -> ObjectName) -> ObjectName {
-        let Some((_held, slot)) = pool::resolve::<T>(&self.arena, pool, name) else {
-            return ObjectName::default();
-        };
-        let object = read(slot);
-        fence(Acquire);
-        // If the slot was reused meanwhile, the result belongs to another object or is a mixture.
-        let is_still = pool::resolve::<T>(&self.arena, pool, name).is_some();
-        if is_still { object } else { ObjectName::default() }
+        pool::read_named(&self.arena, pool, name, |slot: &T| read(slot)).unwrap_or_default()
     }
 
     fn lock_name(&self, lock: &MetadataSlot) -> ObjectName {
@@ -262,7 +249,7 @@ impl Engine {
     fn table_name(&self, share: &ShareSlot, index: u8) -> ObjectName {
         let temporary = share.temporary.load(Relaxed) != 0;
         // The indexes of a dropped table are gone; its name stays known for a while.
-        let is_key = index != 255 && index < share.keys.load(Relaxed) && share.head.state() == USED;
+        let is_key = index != 255 && index < share.keys.load(Relaxed);
         ObjectName {
             object_type: Some(if temporary { "TEMPORARY TABLE" } else { "TABLE" }),
             schema: Some(text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize)),
