@@ -151,7 +151,7 @@ impl SlotHead {
         self.generation.load(Relaxed)
     }
 
-    /// Returns the generation of a slot in use, for a reader, which asks [`SlotHead::is_still`] after reading.
+    /// Returns the generation of a slot in use, for a reader, which asks [`SlotHead::is_still`] afterwards.
     /// `None`: the slot is free, or is being filled and has this generation already.
     pub(crate) fn generation_in_use(&self) -> Option<u32> {
         let generation = self.generation.load(Acquire);

@@ -266,7 +266,7 @@ impl Engine {
             let names = self.digest_names(&mut tallies, parts);
             (epoch, (before, tallies, names))
         };
-        // TRUNCATE takes the names from what was counted before, as an eviction does, and leaves no row for it.
+        // TRUNCATE takes the names from what was counted before, as an eviction does, but leaves no row.
         let read_whole = || {
             let (epoch, read) = read();
             fence(Acquire);

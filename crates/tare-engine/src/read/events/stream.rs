@@ -418,8 +418,8 @@ impl Engine {
         EventOrigin { processlist_id, user, host, ended_us: 0 }
     }
 
-    /// Returns user and host of the account with a weak name. The user and the host of a forgotten account may
-    /// be forgotten, too, and their slots may serve others.
+    /// Returns user and host of the account with a weak name. The user and the host of a forgotten account
+    /// may be forgotten, too, and their slots may serve others.
     fn account_names(&self, name: u32) -> [Option<Arc<str>>; 2] {
         let names = |account: &Party| {
             let names = self.of_account(account).map(|of| of.and_then(Party::name).map(Arc::from));
