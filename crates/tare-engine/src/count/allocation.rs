@@ -8,7 +8,7 @@ use crate::layout::balance::MemoryCell;
 use crate::layout::cell::Family;
 use crate::setup::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::setup::instrument::{ENABLED, MEMORY, SERVER_WIDE};
-use crate::snapshot::{ClassId, Consumer};
+use crate::snapshot::{ClassId, Consumer, Kind};
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
 impl Engine {
@@ -152,6 +152,49 @@ impl Engine {
             }
         }
         to.map(Thread::handle)
+    }
+
+    /// Counts an allocation of the calling thread although `owner` is no thread: only if it belongs to the
+    /// server, or while threads are not instrumented. Returns false if it is not counted.
+    pub fn memory_alloc_unowned(&self, class: ClassId, bytes: u64) -> bool {
+        let switches = self.registry.switches(class);
+        let is_counted =
+            switches & (ENABLED | MEMORY) == ENABLED | MEMORY && self.counts_without_thread(switches);
+        if is_counted {
+            self.count_unowned(class, |cell| cell.alloc_shared(bytes));
+        }
+        is_counted
+    }
+
+    /// Counts memory that a thread gives away, or that nobody owns any more: as the sum of all has it.
+    pub fn memory_disowned(&self, class: ClassId, bytes: u64) {
+        self.count_unowned(class, |cell| cell.alloc_shared(bytes));
+    }
+
+    /// Counts a free of memory that the calling thread does not own.
+    pub fn memory_free_unowned(&self, class: ClassId, bytes: u64) {
+        self.count_unowned(class, |cell| cell.free_shared(bytes));
+    }
+
+    fn count_unowned(&self, class: ClassId, count: impl FnOnce(&MemoryCell)) {
+        if self.registry.switches(class) & MEMORY != 0
+            && let Some(cell) = self.ended.bank.cell::<MemoryCell>(&self.arena, class)
+        {
+            count(cell);
+        }
+    }
+
+    /// Makes the memory that a thread still has memory that nobody owns, for hosts whose accounts do not keep
+    /// what their ended threads had. Called by whoever ends the thread, before.
+    pub fn disown_memory(&self, thread: ThreadRef) {
+        self.folds.begin();
+        for listed in thread.slab().cells(self, BANK_OWN).filter(|listed| listed.kind() == Kind::Memory) {
+            let cell: &MemoryCell = self.arena.at(listed.cell());
+            if let Some(all) = self.ended.bank.cell::<MemoryCell>(&self.arena, listed.class()) {
+                cell.move_current(all);
+            }
+        }
+        self.folds.end();
     }
 
     /// Returns the calling thread's current cell of an instrument with these switches. `None`: the fast path

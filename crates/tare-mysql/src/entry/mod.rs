@@ -7,6 +7,7 @@
 pub(crate) mod files;
 mod kept;
 pub(crate) mod lives;
+pub(crate) mod memory;
 pub(crate) mod short;
 pub(crate) mod sockets;
 pub(crate) mod stage;

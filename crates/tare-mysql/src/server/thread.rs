@@ -96,12 +96,15 @@ pub(crate) fn current() -> Option<ServerThread> {
 /// Makes the slab of the calling thread current, and returns the thread. `None`: its events are not wanted.
 #[inline(always)]
 pub(crate) fn settled() -> Option<ServerThread> {
-    let thread = current().filter(|thread| thread.flag(THREAD_INSTRUMENTED))?;
-    let id = thread.id();
-    if ENGINE.current_thread().is_some_and(|slab| slab.thread_id() == id) || change(thread, id) {
-        Some(thread)
-    } else {
-        None
+    current().filter(|thread| thread.flag(THREAD_INSTRUMENTED) && thread.is_entered())
+}
+
+impl ServerThread {
+    /// Makes the slab of the thread, which is the calling one, current. Returns false if there is none.
+    #[inline(always)]
+    pub(crate) fn is_entered(self) -> bool {
+        let id = self.id();
+        ENGINE.current_thread().is_some_and(|slab| slab.thread_id() == id) || change(self, id)
     }
 }
 

@@ -3,11 +3,12 @@
 
 mod events;
 mod io;
+mod memory;
 
 use std::ffi::CStr;
 
 use tare_host::code::without_entry_mark;
-use tare_host::families;
+use tare_host::families::{self, FoundFamily};
 use tare_host::jumps::{Function, copies_for_lead, lead};
 use tare_host::process::{Segments, symbol};
 
@@ -77,6 +78,12 @@ fn told() -> [Told; 5] {
     ]
 }
 
+/// Returns the functions of all families that this library's stand in for.
+fn all_replaced(with_memory: bool) -> impl Iterator<Item = Led> {
+    let of_memory = memory::replaced().into_iter().filter(move |_| with_memory);
+    replaced().into_iter().chain(events::replaced()).chain(io::replaced()).chain(of_memory)
+}
+
 /// Returns the functions of all families that still do their work as well.
 fn all_told() -> impl Iterator<Item = Told> {
     told().into_iter().chain(events::told()).chain(io::told())
@@ -95,11 +102,10 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Finds every function. Nothing is changed.
-    pub(super) fn find() -> Result<Functions, DisableReason> {
-        families()?;
+    /// Finds every function, with or without those of memory. Nothing is changed.
+    pub(super) fn find(with_memory: bool) -> Result<Functions, DisableReason> {
         let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
-        for (name, to) in replaced().into_iter().chain(events::replaced()).chain(io::replaced()) {
+        for (name, to) in all_replaced(with_memory) {
             leads.push((checks::code(name)?.as_ptr().addr(), to));
         }
         let code = |error: &dyn std::fmt::Display| DisableReason::Code(error.to_string());
@@ -143,16 +149,32 @@ const FAMILIES: [&str; 11] = [
     "transaction",
 ];
 
-/// Checks that the server calls the functions of every family by name.
-fn families() -> Result<(), DisableReason> {
-    let program = Segments::of_program().ok_or_else(|| DisableReason::Unexpected("the code".to_owned()))?;
-    let found = families::found(&program.image(), |name| symbol(name).map(|at| at.addr()));
-    for family in found.iter().filter(|it| FAMILIES.contains(&it.family.name)) {
-        if let Some(why) = family.hindrance() {
-            return Err(DisableReason::Family { name: family.family.name, why: why.to_string() });
-        }
+/// What the server does with the functions of every family.
+pub(super) struct Families(Vec<FoundFamily>);
+
+impl Families {
+    /// Looks for the calls of every function.
+    pub(super) fn find() -> Result<Families, DisableReason> {
+        let program =
+            Segments::of_program().ok_or_else(|| DisableReason::Unexpected("the code".to_owned()))?;
+        Ok(Families(families::found(&program.image(), |name| symbol(name).map(|at| at.addr()))))
     }
-    Ok(())
+
+    /// Checks that the server calls the functions of all events by name.
+    pub(super) fn check_events(&self) -> Result<(), DisableReason> {
+        FAMILIES.iter().try_for_each(|name| self.check(name))
+    }
+
+    /// Checks that the server calls the functions of memory by name.
+    pub(super) fn check_memory(&self) -> Result<(), DisableReason> {
+        self.check("memory")
+    }
+
+    fn check(&self, name: &str) -> Result<(), DisableReason> {
+        let family = self.0.iter().find(|it| it.family.name == name);
+        let why = family.and_then(|it| Some((it.family.name, it.hindrance()?)));
+        why.map_or(Ok(()), |(name, why)| Err(DisableReason::Family { name, why: why.to_string() }))
+    }
 }
 
 /// Returns the address of the function to which both of [`START_RWLOCK`] jump.
