@@ -5,6 +5,7 @@
 mod chaos;
 mod events;
 mod io;
+mod memory;
 mod oracle;
 mod sampled;
 mod tables;
