@@ -52,6 +52,12 @@ pub struct MemorySums {
     pub(crate) room: [AtomicU64; 4],
 }
 
+/// Where the built-in's sizes (`PFS_global_param`) have those of what is kept here: the statements of a
+/// thread's history, those of the long history, the digests. They have 64 bits each.
+pub const SIZES: [usize; 3] = [0x110, 0x118, 0x120];
+/// Flag of an allocation of the built-in's: it is filled with zeros.
+pub const ZEROED: i32 = 0x20;
+
 const _: () = {
     assert!(offset_of!(MemoryUse, most) == 0x18 && size_of::<MemoryUse>() == 0x20);
     assert!(offset_of!(MemorySums, sums) == 8 && offset_of!(MemorySums, room) == 0x28);

@@ -86,7 +86,7 @@ const EVIDENCE: [Evidence; 10] = [
 
 /// Checks every layout, but those that only memory needs.
 pub(super) fn layouts() -> Result<(), DisableReason> {
-    check(EVIDENCE.into_iter().chain(events::EVIDENCE).chain(io::EVIDENCE).chain(memory::OF_SESSIONS))?;
+    check(EVIDENCE.into_iter().chain(events::EVIDENCE).chain(io::EVIDENCE).chain(memory::OF_ALL))?;
     io::calls()
 }
 

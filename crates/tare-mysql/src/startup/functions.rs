@@ -14,7 +14,7 @@ use tare_host::process::{Segments, symbol};
 
 use super::checks;
 use super::disable_reason::DisableReason;
-use crate::entry::{lives, short, synch};
+use crate::entry::{lives, short, sizes, synch};
 use crate::original::Original;
 
 /// A function of the server by its mangled name, and where it leads.
@@ -52,7 +52,7 @@ fn replaced() -> [Led; 10] {
 }
 
 /// Returns the functions that still do their work as well.
-fn told() -> [Told; 5] {
+fn told() -> [Told; 8] {
     [
         (
             c"_Z14destroy_threadP10PFS_thread",
@@ -74,6 +74,17 @@ fn told() -> [Told; 5] {
             c"_ZN13table_threads17update_row_valuesEP5TABLEPKhPhPP5Field",
             lives::update_thread as *const () as usize,
             &lives::UPDATE_THREAD,
+        ),
+        (
+            c"_Z16init_instrumentsPK16PFS_global_param",
+            sizes::first_sizes as *const () as usize,
+            &sizes::FIRST_SIZES,
+        ),
+        (c"_Z10init_errorPK16PFS_global_param", sizes::last_sizes as *const () as usize, &sizes::LAST_SIZES),
+        (
+            c"_Z10pfs_mallocP24PFS_builtin_memory_classmi",
+            sizes::allocate as *const () as usize,
+            &sizes::ALLOCATE,
         ),
     ]
 }

@@ -1,10 +1,19 @@
 //! The evidence for the layouts of memory.
 
 use super::Evidence;
+use crate::startup::constructor::INITIALIZE;
 
-/// The evidence for each number in [`crate::abi::memory`] that statements need, too: the memory of a thread
-/// at 0x1120(%r14), as its parts are written when a statement begins.
-pub(super) const OF_SESSIONS: [Evidence; 2] = [
+/// The evidence for each number in [`crate::abi::memory`] that is needed in any case.
+pub(super) const OF_ALL: [Evidence; 6] = [
+    // 0x110(%r12): the size of a thread's history of statements.
+    (c"_Z16init_instrumentsPK16PFS_global_param", &[b"\x49\x8B\x94\x24\x10\x01\0\0"], 192),
+    // 0x118(%rbx): that of the long one.
+    (INITIALIZE, &[b"\x48\x8B\xBB\x18\x01\0\0\xE8"], 1024),
+    // 0x120(%rdi): the number of digests.
+    (c"_Z11init_digestPK16PFS_global_param", &[b"\x48\x8B\x87\x20\x01\0\0"], 24),
+    // and $0x20: fill it with zeros.
+    (c"_Z10pfs_mallocP24PFS_builtin_memory_classmi", &[b"\x41\x83\xE5\x20"], 96),
+    // 0x1120(%r14): the memory of a thread, as its parts are written when a statement begins.
     (
         c"_Z22pfs_start_statement_vcP20PSI_statement_lockerPKcjS2_j",
         &[
