@@ -230,6 +230,8 @@ fn movable(code: &[u8]) -> Option<usize> {
         [0x48, 0x81, 0xEC, _, _, _, _, ..] => Some(7),
         // mov r64, [register + imm8], and lock sub dword [register + imm32], imm8, where no index follows
         [0x48, 0x8B, at @ 0x40..=0x7F, _, ..] if at & 7 != 4 => Some(4),
+        // mov r64, [register + imm32]
+        [0x48 | 0x4C, 0x8B, at @ 0x80..=0xBF, _, _, _, _, ..] if at & 7 != 4 => Some(7),
         [0xF0, 0x83, 0xA8..=0xAB | 0xAD..=0xAF, _, _, _, _, _, ..] => Some(8),
         _ => None,
     }
