@@ -21,7 +21,7 @@ pub(crate) static ALLOCATE: Original = Original::new();
 static KEPT: [AtomicU64; SIZES.len()] = [const { AtomicU64::new(0) }; SIZES.len()];
 
 /// Blocks below this are left alone.
-const LARGE: usize = 1 << 16;
+const LARGE: usize = 1 << 14;
 
 /// Returns a size.
 ///
