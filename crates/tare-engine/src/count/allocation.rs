@@ -60,7 +60,7 @@ impl Engine {
     /// and the caller must call [`Engine::memory_alloc`].
     #[inline(always)]
     pub fn memory_alloc_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> Option<ThreadRef> {
-        let (thread, cell) = self.usual_memory_cell(class, ENABLED | MEMORY)?;
+        let (thread, cell) = self.usual_memory_cell(current()?, class, ENABLED | MEMORY)?;
         cell.alloc(bytes);
         if SESSIONS {
             thread.memory.alloc(bytes);
@@ -91,12 +91,35 @@ impl Engine {
     /// [`Engine::memory_free`].
     #[inline(always)]
     pub fn memory_free_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> bool {
-        let Some((thread, cell)) = self.usual_memory_cell(class, MEMORY) else { return false };
+        let usual = current().and_then(|thread| self.usual_memory_cell(thread, class, MEMORY));
+        let Some((thread, cell)) = usual else { return false };
         cell.free(bytes);
         if SESSIONS {
             thread.memory.free(bytes);
         }
         true
+    }
+
+    /// Counts an allocation of the calling thread, which the caller knows, on the fast path. Returns false if
+    /// nothing was counted; the caller must then call [`Engine::memory_alloc`].
+    #[inline(always)]
+    pub fn memory_alloc_own(&self, thread: ThreadRef, class: ClassId, bytes: u64) -> bool {
+        let usual = self.usual_memory_cell(thread.slab(), class, ENABLED | MEMORY);
+        usual.is_some_and(|(_, cell)| {
+            cell.alloc(bytes);
+            true
+        })
+    }
+
+    /// Counts a free of the calling thread, which the caller knows, on the fast path. Returns false if
+    /// nothing was counted; the caller must then call [`Engine::memory_free`].
+    #[inline(always)]
+    pub fn memory_free_own(&self, thread: ThreadRef, class: ClassId, bytes: u64) -> bool {
+        let usual = self.usual_memory_cell(thread.slab(), class, MEMORY);
+        usual.is_some_and(|(_, cell)| {
+            cell.free(bytes);
+            true
+        })
     }
 
     /// Counts a reallocation: a free and an allocation. `None` means the same as in [`Engine::memory_alloc`].
@@ -197,18 +220,21 @@ impl Engine {
         self.folds.end();
     }
 
-    /// Returns the calling thread's current cell of an instrument with these switches. `None`: the fast path
+    /// Returns the current cell of the calling thread, of an instrument with these switches. `None`: the fast path
     /// does not apply.
     #[inline(always)]
     fn usual_memory_cell(
         &self,
+        thread: &'static Thread,
         class: ClassId,
         switches: u8,
     ) -> Option<(&'static Thread, &'static MemoryCell)> {
         if self.registry.switches(class) & (switches | SERVER_WIDE) != switches {
             return None;
         }
-        let thread = current().filter(|thread| thread.mask() & ATTRIBUTED != 0)?;
+        if thread.mask() & ATTRIBUTED == 0 {
+            return None;
+        }
         let base = self.arena.base();
         let place = self.usual_cell(base, thread, class, Family::Memory)?;
         Some((thread, base.at(place)))

@@ -10,40 +10,61 @@ use std::ptr::null_mut;
 
 use tare_host::process::{ENGINE, guard};
 
+use crate::abi::THREAD_INSTRUMENTED;
 use crate::abi::memory::CONTROLLED_KEY;
 use crate::server::memory::{Known, known, met};
-use crate::server::thread::{ServerThread, current, settled};
+use crate::server::thread::{ServerThread, current, entered, settled};
 
 /// The engine's `SESSIONS`: it does not count the memory of sessions.
 const SESSIONS: bool = false;
 
-/// Makes a block that the engine has counted the calling thread's. Returns the key that goes with it.
-#[inline(always)]
-fn own(thread: ServerThread, known: Known, key: c_uint, size: u64, owner: &mut *mut c_void) -> c_uint {
-    *owner = thread.address();
-    thread.session_alloc(size, known.is_controlled());
-    if known.is_controlled() { key | CONTROLLED_KEY } else { key }
+pub(crate) unsafe extern "C" fn memory_alloc(key: c_uint, size: u64, owner: *mut *mut c_void) -> c_uint {
+    let known = known(key);
+    match entered() {
+        Some((thread, slab))
+            if thread.flag(THREAD_INSTRUMENTED) && ENGINE.memory_alloc_own(slab, known.class(), size) =>
+        {
+            // SAFETY: the server's promise: a place for the block's owner.
+            unsafe { owner.write(thread.address()) };
+            own(thread, known, key, size)
+        }
+        _ => alloc_slow(key, size, owner),
+    }
 }
 
-pub(crate) unsafe extern "C" fn memory_alloc(key: c_uint, size: u64, owner: *mut *mut c_void) -> c_uint {
-    // SAFETY: the server's promise: a place for the block's owner.
-    let owner = unsafe { &mut *owner };
-    let known = known(key);
-    match settled() {
-        Some(thread) if ENGINE.memory_alloc_fast::<SESSIONS>(known.class(), size).is_some() => {
-            own(thread, known, key, size, owner)
-        }
-        thread => alloc_slow(thread, key, size, owner),
+/// Counts a block of the calling thread, which the engine has counted, for its session. Returns the key that
+/// goes with it.
+#[inline(always)]
+fn own(thread: ServerThread, known: Known, key: c_uint, size: u64) -> c_uint {
+    if known.is_controlled() {
+        return own_controlled(thread, key, size);
     }
+    thread.session_alloc(size, false);
+    key
+}
+
+// Apart, so that the others need no registers but the caller's.
+#[inline(never)]
+extern "C" fn own_controlled(thread: ServerThread, key: c_uint, size: u64) -> c_uint {
+    thread.session_alloc(size, true);
+    key | CONTROLLED_KEY
 }
 
 #[cold]
 #[inline(never)]
-fn alloc_slow(thread: Option<ServerThread>, key: c_uint, size: u64, owner: &mut *mut c_void) -> c_uint {
+extern "C" fn alloc_slow(key: c_uint, size: u64, owner: *mut *mut c_void) -> c_uint {
+    // SAFETY: the server's promise: a place for the block's owner.
+    let owner = unsafe { &mut *owner };
     *owner = null_mut();
-    let counted = guard(None, || count(thread, met(key)?, size));
+    let counted = guard(None, || {
+        let known = met(key)?;
+        count(settled(), known, size)
+    });
     match counted {
-        Some((known, Some(thread))) => own(thread, known, key, size, owner),
+        Some((known, Some(thread))) => {
+            *owner = thread.address();
+            own(thread, known, key, size)
+        }
         Some((_, None)) => key,
         None => 0,
     }
@@ -63,34 +84,45 @@ fn count(thread: Option<ServerThread>, known: Known, size: u64) -> Option<(Known
 
 pub(crate) unsafe extern "C" fn memory_free(key: c_uint, size: u64, owner: *mut c_void) {
     let known = known(key & !CONTROLLED_KEY);
-    let Some(thread) = current().filter(|thread| thread.address() == owner) else {
-        return free_unowned(key, size);
-    };
-    if !(thread.is_entered() && ENGINE.memory_free_fast::<SESSIONS>(known.class(), size)) {
-        free_slow(thread, key, size);
+    match entered() {
+        Some((thread, slab))
+            if thread.address() == owner && ENGINE.memory_free_own(slab, known.class(), size) =>
+        {
+            disown(thread, key, size);
+        }
+        _ => free_slow(key, size, owner),
     }
-    thread.session_free(size, key & CONTROLLED_KEY != 0);
+}
+
+/// Counts a free of the calling thread's block for its session.
+#[inline(always)]
+fn disown(thread: ServerThread, key: c_uint, size: u64) {
+    if key & CONTROLLED_KEY != 0 {
+        return disown_controlled(thread, size);
+    }
+    thread.session_free(size, false);
+}
+
+// Apart, so that the others need no registers but the caller's.
+#[inline(never)]
+extern "C" fn disown_controlled(thread: ServerThread, size: u64) {
+    thread.session_free(size, true);
 }
 
 #[cold]
 #[inline(never)]
-fn free_slow(thread: ServerThread, key: c_uint, size: u64) {
+extern "C" fn free_slow(key: c_uint, size: u64, owner: *mut c_void) {
+    let thread = current().filter(|thread| thread.address() == owner);
     guard((), || {
         let Some(known) = met(key & !CONTROLLED_KEY) else { return };
-        match thread.is_entered() {
-            true => ENGINE.memory_free::<SESSIONS>(known.class(), size),
-            false => ENGINE.memory_free_unowned(known.class(), size),
+        match thread.filter(|thread| thread.is_entered()) {
+            Some(_) => ENGINE.memory_free::<SESSIONS>(known.class(), size),
+            None => ENGINE.memory_free_unowned(known.class(), size),
         }
     });
-}
-
-#[inline(never)]
-fn free_unowned(key: c_uint, size: u64) {
-    guard((), || {
-        if let Some(known) = met(key & !CONTROLLED_KEY) {
-            ENGINE.memory_free_unowned(known.class(), size);
-        }
-    });
+    if let Some(thread) = thread {
+        disown(thread, key, size);
+    }
 }
 
 pub(crate) unsafe extern "C" fn memory_realloc(
@@ -158,7 +190,10 @@ fn claim(known: Known, key: c_uint, size: u64, owner: &mut *mut c_void) -> c_uin
         Some(thread)
     });
     match thread {
-        Some(thread) => own(thread, known, key & !CONTROLLED_KEY, size, owner),
+        Some(thread) => {
+            *owner = thread.address();
+            own(thread, known, key & !CONTROLLED_KEY, size)
+        }
         None => key,
     }
 }

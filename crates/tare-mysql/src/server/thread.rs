@@ -8,6 +8,7 @@
 use std::arch::asm;
 use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use tare_engine::ThreadRef;
 use tare_host::process::{ENGINE, guard};
 
 use super::threads;
@@ -97,6 +98,13 @@ pub(crate) fn current() -> Option<ServerThread> {
 #[inline(always)]
 pub(crate) fn settled() -> Option<ServerThread> {
     current().filter(|thread| thread.flag(THREAD_INSTRUMENTED) && thread.is_entered())
+}
+
+/// Returns the thread of the built-in's that the caller runs, and its slab, if that is current already.
+#[inline(always)]
+pub(crate) fn entered() -> Option<(ServerThread, ThreadRef)> {
+    let (thread, slab) = (current()?, ENGINE.current_thread()?);
+    (slab.thread_id() == thread.id()).then_some((thread, slab))
 }
 
 impl ServerThread {
