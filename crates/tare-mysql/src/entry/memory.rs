@@ -15,10 +15,18 @@ use crate::abi::memory::CONTROLLED_KEY;
 use crate::server::memory::{Known, known, met};
 use crate::server::thread::{ServerThread, current, entered, settled};
 
+/// The key of what has no instrument, and of blocks that were not counted.
+const NOT_INSTRUMENTED: c_uint = 0;
+
 /// The engine's `SESSIONS`: it does not count the memory of sessions.
 const SESSIONS: bool = false;
 
 pub(crate) unsafe extern "C" fn memory_alloc(key: c_uint, size: u64, owner: *mut *mut c_void) -> c_uint {
+    if key == NOT_INSTRUMENTED {
+        // SAFETY: the server's promise: a place for the block's owner.
+        unsafe { owner.write(null_mut()) };
+        return NOT_INSTRUMENTED;
+    }
     let known = known(key);
     match entered() {
         Some((thread, slab))
@@ -83,6 +91,9 @@ fn count(thread: Option<ServerThread>, known: Known, size: u64) -> Option<(Known
 }
 
 pub(crate) unsafe extern "C" fn memory_free(key: c_uint, size: u64, owner: *mut c_void) {
+    if key == NOT_INSTRUMENTED {
+        return;
+    }
     let known = known(key & !CONTROLLED_KEY);
     match entered() {
         Some((thread, slab))
