@@ -85,7 +85,8 @@ impl Function {
         while len < first + jump {
             len += movable(&self.code[len..]).ok_or(unexpected.clone())?;
         }
-        if jumps_into(self.code, first, len) { Err(unexpected) } else { Ok(&self.code[..len]) }
+        // What is copied behind the jump stays there as well.
+        if jumps_into(self.code, first, first + jump) { Err(unexpected) } else { Ok(&self.code[..len]) }
     }
 }
 

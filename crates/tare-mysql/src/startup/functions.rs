@@ -52,7 +52,7 @@ fn replaced() -> [Led; 10] {
 }
 
 /// Returns the functions that still do their work as well.
-fn told() -> [Told; 8] {
+fn told() -> [Told; 12] {
     [
         (
             c"_Z14destroy_threadP10PFS_thread",
@@ -85,6 +85,26 @@ fn told() -> [Told; 8] {
             c"_Z10pfs_mallocP24PFS_builtin_memory_classmi",
             sizes::allocate as *const () as usize,
             &sizes::ALLOCATE,
+        ),
+        (
+            c"_ZN20PFS_thread_allocator11alloc_arrayEP16PFS_thread_array",
+            sizes::make_array::<0> as *const () as usize,
+            &sizes::MAKE_ARRAY[0],
+        ),
+        (
+            c"_ZN21PFS_account_allocator11alloc_arrayEP17PFS_account_array",
+            sizes::make_array::<1> as *const () as usize,
+            &sizes::MAKE_ARRAY[1],
+        ),
+        (
+            c"_ZN18PFS_user_allocator11alloc_arrayEP14PFS_user_array",
+            sizes::make_array::<2> as *const () as usize,
+            &sizes::MAKE_ARRAY[2],
+        ),
+        (
+            c"_ZN18PFS_host_allocator11alloc_arrayEP14PFS_host_array",
+            sizes::make_array::<3> as *const () as usize,
+            &sizes::MAKE_ARRAY[3],
         ),
     ]
 }
