@@ -191,6 +191,38 @@ fn memory_that_outlives_its_thread_is_nobodys() {
     }
 }
 
+/// The resident memory of a server in KiB.
+fn resident(server: &Mysql) -> u64 {
+    let folder = server.socket().parent().expect("a folder").to_owned();
+    let pid = std::fs::read_to_string(folder.join("pid")).expect("the server's number");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim())).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[test]
+fn what_the_built_in_need_not_keep_takes_no_memory() {
+    let Some(off) = Mysql::start(&["--performance-schema=OFF"]).expect("a server") else { return };
+    let options = [
+        "--performance-schema-digests-size=4321",
+        "--performance-schema-events-statements-history-long-size=1234",
+    ];
+    let Some(server) = subject(&options) else { return };
+    let mut conn = server.client().expect("a client");
+    for table in ["digest", "thread_by_event_name", "account_by_event_name"] {
+        rows(&mut conn, &format!("SELECT * FROM performance_schema.events_statements_summary_by_{table}"));
+    }
+    let (with, without) = (resident(&server), resident(&off));
+    println!("{with} KiB, without a Performance Schema {without} KiB");
+    assert!(with < without + 110 * 1024, "{with} KiB, without a Performance Schema {without} KiB");
+    let own = "SELECT SUM(CURRENT_NUMBER_OF_BYTES_USED) FROM performance_schema.memory_summary_global_by_event_name \
+        WHERE EVENT_NAME IN ('memory/performance_schema/events_statements_summary_by_digest', \
+        'memory/performance_schema/events_statements_history_long')";
+    assert_eq!(number(&mut conn, own), 0, "the built-in has no room for them");
+    assert_eq!(number(&mut conn, "SELECT @@performance_schema_digests_size"), 4321, "what was set is shown");
+    assert_eq!(number(&mut conn, "SELECT @@performance_schema_events_statements_history_long_size"), 1234);
+}
+
 #[test]
 fn settings_of_memory_decide() {
     let Some(server) = subject(&[]) else { return };
