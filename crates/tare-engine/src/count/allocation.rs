@@ -177,8 +177,8 @@ impl Engine {
         to.map(Thread::handle)
     }
 
-    /// Counts an allocation of the calling thread although `owner` is no thread: only if it belongs to the
-    /// server, or while threads are not instrumented. Returns false if it is not counted.
+    /// Counts an allocation that no thread owns: memory of the server as a whole, or any while threads are
+    /// not instrumented. Returns false if it is not counted.
     pub fn memory_alloc_unowned(&self, class: ClassId, bytes: u64) -> bool {
         let switches = self.registry.switches(class);
         let is_counted =
@@ -207,8 +207,8 @@ impl Engine {
         }
     }
 
-    /// Makes the memory that a thread still has memory that nobody owns, for hosts whose accounts do not keep
-    /// what their ended threads had. Called by whoever ends the thread, before.
+    /// Makes the memory that a thread still has memory that nobody owns. For hosts whose accounts do not
+    /// keep what their ended threads had. Called by whoever ends the thread, before.
     pub fn disown_memory(&self, thread: ThreadRef) {
         self.folds.begin();
         for listed in thread.slab().cells(self, BANK_OWN).filter(|listed| listed.kind() == Kind::Memory) {

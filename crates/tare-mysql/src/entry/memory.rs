@@ -1,8 +1,8 @@
 //! HOT PATH: memory. The engine counts by instrument. What a session has, and whether that is too much, the
 //! built-in's thread and the server's session know (`server::memory`).
 //!
-//! The owner that the server keeps with a block is the built-in's thread, or null. A block is counted where it
-//! was allocated only if its owner frees it; else nobody's memory shrinks but the sum of all.
+//! The owner that the server keeps with a block is the built-in's thread, or null. A free is the owner's only
+//! if it is the owner who frees; else nobody's memory shrinks but the sum of all.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_uint, c_void};

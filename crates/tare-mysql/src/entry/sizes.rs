@@ -78,8 +78,8 @@ thread_local! {
     static MADE: Cell<Option<Vec<(usize, usize)>>> = const { Cell::new(None) };
 }
 
-/// Makes an array of threads, accounts, users or hosts, with their sums. Nobody else knows it yet, and most of
-/// it is zeros, which its maker has written again.
+/// Makes an array of threads, accounts, users or hosts, with their sums. Nobody else knows it yet, and most
+/// of it is zeros, which its maker has written again.
 pub(crate) unsafe extern "C" fn make_array<const AT: usize>(of: *mut c_void, array: *mut c_void) -> c_int {
     type Make = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
     guard((), || MADE.set(Some(Vec::new())));
