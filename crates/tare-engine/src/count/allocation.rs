@@ -220,8 +220,8 @@ impl Engine {
         self.folds.end();
     }
 
-    /// Returns the current cell of the calling thread, of an instrument with these switches. `None`: the fast path
-    /// does not apply.
+    /// Returns the current cell of the calling thread, of an instrument with these switches. `None`: the fast
+    /// path does not apply.
     #[inline(always)]
     fn usual_memory_cell(
         &self,
