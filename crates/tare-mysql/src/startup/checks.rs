@@ -115,5 +115,7 @@ mod tests {
     fn a_program_that_is_no_server_is_left_alone() {
         let missing = "_Z19pfs_unlock_mutex_v1P9PSI_mutex";
         assert_eq!(layouts(), Err(DisableReason::Missing(missing.to_owned())));
+        let missing = "_Z19pfs_memory_alloc_vcjmPP10PSI_thread";
+        assert_eq!(memory(), Err(DisableReason::Missing(missing.to_owned())));
     }
 }
