@@ -6,6 +6,7 @@
 
 pub mod events;
 pub mod io;
+pub mod memory;
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -22,7 +23,8 @@ pub struct Class {
     pub timed: AtomicU8,
     /// Its properties; see [`events::PROGRESS`].
     pub flags: u32,
-    enforced_flags: u32,
+    /// Those of its properties that can be changed; see [`memory::CONTROLLED`].
+    pub enforced_flags: AtomicU32,
     volatility: i32,
     /// Its number among all instruments of waits, or among those of its kind.
     pub index: u32,
@@ -195,7 +197,11 @@ pub mod answer {
 
 const _: () = {
     assert!(offset_of!(Class, index) == 0x14 && offset_of!(Class, name) == 24);
-    assert!(offset_of!(Class, enabled) == 4 && offset_of!(Class, name_length) == 152);
+    assert!(
+        offset_of!(Class, enabled) == 4
+            && offset_of!(Class, enforced_flags) == 12
+            && offset_of!(Class, name_length) == 152
+    );
     assert!(offset_of!(Instance, timed) == 8 && offset_of!(Instance, class) == 0x20);
     assert!(offset_of!(Instance, owner) == 0x48 && offset_of!(Instance, readers) == 0x50);
     assert!(offset_of!(MetadataLock, enabled) == 4 && offset_of!(MetadataLock, identity) == 0x10);

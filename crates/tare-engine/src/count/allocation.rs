@@ -8,7 +8,7 @@ use crate::layout::balance::MemoryCell;
 use crate::layout::cell::SummaryFamily;
 use crate::setup::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::setup::instrument::{ENABLED, MEMORY, SERVER_WIDE};
-use crate::snapshot::{ClassId, Consumer};
+use crate::snapshot::{ClassId, Consumer, Kind};
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
 impl Engine {
@@ -60,7 +60,7 @@ impl Engine {
     /// and the caller must call [`Engine::memory_alloc`].
     #[inline(always)]
     pub fn memory_alloc_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> Option<ThreadRef> {
-        let (thread, cell) = self.usual_memory_cell(class, ENABLED | MEMORY)?;
+        let (thread, cell) = self.usual_memory_cell(current()?, class, ENABLED | MEMORY)?;
         cell.alloc(bytes);
         if SESSIONS {
             thread.memory.alloc(bytes);
@@ -91,12 +91,35 @@ impl Engine {
     /// [`Engine::memory_free`].
     #[inline(always)]
     pub fn memory_free_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> bool {
-        let Some((thread, cell)) = self.usual_memory_cell(class, MEMORY) else { return false };
+        let usual = current().and_then(|thread| self.usual_memory_cell(thread, class, MEMORY));
+        let Some((thread, cell)) = usual else { return false };
         cell.free(bytes);
         if SESSIONS {
             thread.memory.free(bytes);
         }
         true
+    }
+
+    /// Counts an allocation of the calling thread, which the caller knows, on the fast path. Returns false if
+    /// nothing was counted; the caller must then call [`Engine::memory_alloc`].
+    #[inline(always)]
+    pub fn memory_alloc_own(&self, thread: ThreadRef, class: ClassId, bytes: u64) -> bool {
+        let usual = self.usual_memory_cell(thread.slab(), class, ENABLED | MEMORY);
+        usual.is_some_and(|(_, cell)| {
+            cell.alloc(bytes);
+            true
+        })
+    }
+
+    /// Counts a free of the calling thread, which the caller knows, on the fast path. Returns false if
+    /// nothing was counted; the caller must then call [`Engine::memory_free`].
+    #[inline(always)]
+    pub fn memory_free_own(&self, thread: ThreadRef, class: ClassId, bytes: u64) -> bool {
+        let usual = self.usual_memory_cell(thread.slab(), class, MEMORY);
+        usual.is_some_and(|(_, cell)| {
+            cell.free(bytes);
+            true
+        })
     }
 
     /// Counts a reallocation: a free and an allocation. `None` means the same as in [`Engine::memory_alloc`].
@@ -154,18 +177,64 @@ impl Engine {
         to.map(Thread::handle)
     }
 
-    /// Returns the calling thread's current cell of an instrument with these switches. `None`: the fast path
-    /// does not apply.
+    /// Counts an allocation that no thread owns: memory of the server as a whole, or any while threads are
+    /// not instrumented. Returns false if it is not counted.
+    pub fn memory_alloc_unowned(&self, class: ClassId, bytes: u64) -> bool {
+        let switches = self.registry.switches(class);
+        let is_counted =
+            switches & (ENABLED | MEMORY) == ENABLED | MEMORY && self.counts_without_thread(switches);
+        if is_counted {
+            self.count_unowned(class, |cell| cell.alloc_shared(bytes));
+        }
+        is_counted
+    }
+
+    /// Counts memory that a thread gives away, or that nobody owns any more: as the sum of all has it.
+    pub fn memory_disowned(&self, class: ClassId, bytes: u64) {
+        self.count_unowned(class, |cell| cell.alloc_shared(bytes));
+    }
+
+    /// Counts a free of memory that the calling thread does not own.
+    pub fn memory_free_unowned(&self, class: ClassId, bytes: u64) {
+        self.count_unowned(class, |cell| cell.free_shared(bytes));
+    }
+
+    fn count_unowned(&self, class: ClassId, count: impl FnOnce(&MemoryCell)) {
+        if self.registry.switches(class) & MEMORY != 0
+            && let Some(cell) = self.ended.bank.cell::<MemoryCell>(&self.arena, class)
+        {
+            count(cell);
+        }
+    }
+
+    /// Makes the memory that a thread still has memory that nobody owns. For hosts whose accounts do not
+    /// keep what their ended threads had. Called by whoever ends the thread, before.
+    pub fn disown_memory(&self, thread: ThreadRef) {
+        self.folds.begin();
+        for listed in thread.slab().cells(self, BANK_OWN).filter(|listed| listed.kind() == Kind::Memory) {
+            let cell: &MemoryCell = self.arena.at(listed.cell());
+            if let Some(all) = self.ended.bank.cell::<MemoryCell>(&self.arena, listed.class()) {
+                cell.move_current(all);
+            }
+        }
+        self.folds.end();
+    }
+
+    /// Returns the current cell of the calling thread, of an instrument with these switches. `None`: the fast
+    /// path does not apply.
     #[inline(always)]
     fn usual_memory_cell(
         &self,
+        thread: &'static Thread,
         class: ClassId,
         switches: u8,
     ) -> Option<(&'static Thread, &'static MemoryCell)> {
         if self.registry.switches(class) & (switches | SERVER_WIDE) != switches {
             return None;
         }
-        let thread = current().filter(|thread| thread.mask() & ATTRIBUTED != 0)?;
+        if thread.mask() & ATTRIBUTED == 0 {
+            return None;
+        }
         let base = self.arena.base();
         let place = self.usual_cell(base, thread, class, SummaryFamily::Memory)?;
         Some((thread, base.at(place)))

@@ -41,7 +41,7 @@ pub(crate) struct DigestCell {
     /// knows.
     pub(crate) sample_from: AtomicU64,
     pub(crate) cell: StatementCell,
-    _rest: [AtomicU64; 2],
+    _rest: AtomicU64,
 }
 
 // SAFETY: meets `ArenaView`: atomics only, alignment 8, less than a block.

@@ -172,6 +172,22 @@ impl MemoryCell {
         self.mark_shared();
     }
 
+    /// Moves what is in use to a cell that several threads write. Its own thread has ended.
+    pub(crate) fn move_current(&self, to: &MemoryCell) {
+        let (count, bytes) = self.current();
+        for (from, to, in_use) in
+            [(&self.count_alloc, &to.count_alloc, count), (&self.bytes_alloc, &to.bytes_alloc, bytes)]
+        {
+            if let Ok(in_use) = u64::try_from(in_use)
+                && in_use != 0
+            {
+                to.fetch_add(in_use, Relaxed);
+                from.fetch_sub(in_use, Relaxed);
+            }
+        }
+        to.mark_shared();
+    }
+
     fn mark_shared(&self) {
         let (count, bytes) = self.current();
         for (low, now, high) in

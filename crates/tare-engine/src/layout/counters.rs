@@ -1,4 +1,4 @@
-//! HOT PATH: the counters of statements besides their times: sums, and one maximum.
+//! HOT PATH: the counters of statements besides their times: two maxima, and sums.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -6,9 +6,9 @@ use crate::layout::cell::bump;
 use crate::memory::arena::Own;
 
 /// The counters of a statement, in the order of `record::statement::Counter`.
-pub(crate) const COUNTERS: usize = 21;
-/// The only counter whose maximum is kept; of the others the sum is.
-pub(crate) const LARGEST: usize = 0;
+pub(crate) const COUNTERS: usize = 22;
+/// The number of counters whose maximum is kept: the first ones. Of the others the sum is.
+pub(crate) const MAXIMA: usize = 2;
 
 /// The counters of many statements.
 #[repr(C)]
@@ -20,10 +20,9 @@ pub(crate) struct PlainCounters(pub(crate) [u64; COUNTERS]);
 
 impl PlainCounters {
     pub(crate) fn merge(&mut self, other: &PlainCounters) {
-        const { assert!(LARGEST == 0) };
-        let [largest, sums @ ..] = &mut self.0;
-        let [other, more @ ..] = &other.0;
-        *largest = (*largest).max(*other);
+        let (maxima, sums) = self.0.split_at_mut(MAXIMA);
+        let (others, more) = other.0.split_at(MAXIMA);
+        maxima.iter_mut().zip(others).for_each(|(most, other)| *most = (*most).max(*other));
         // A separate loop, so that it can be vectorised.
         sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
     }
@@ -38,7 +37,7 @@ impl StatementSums {
         }
     }
 
-    /// Raises the maximum to one statement's value; the caller is the only writer.
+    /// Raises a maximum to one statement's value; the caller is the only writer.
     #[inline(always)]
     pub(crate) fn raise(&self, at: usize, value: u64) {
         if let Some(largest) = self.0.get(at)
@@ -52,7 +51,7 @@ impl StatementSums {
     #[inline(always)]
     pub(crate) fn add_shared(&self, at: usize, value: u64) {
         let Some(figure) = self.0.get(at) else { return };
-        if at == LARGEST {
+        if at < MAXIMA {
             figure.fetch_max(value, Relaxed);
         } else {
             figure.fetch_add(value, Relaxed);
@@ -74,7 +73,7 @@ impl StatementSums {
     /// Adds all of `other`; the caller is the only writer.
     pub(crate) fn merge_own(&self, other: &StatementSums) {
         for (at, figure) in other.0.iter().enumerate() {
-            let keep = if at == LARGEST { StatementSums::raise } else { StatementSums::add };
+            let keep = if at < MAXIMA { StatementSums::raise } else { StatementSums::add };
             keep(self, at, figure.load(Relaxed));
         }
     }

@@ -57,6 +57,13 @@ impl SessionMemory {
         self.peak.own()
     }
 
+    /// Sets the peak of the innermost statement. Used instead of [`SessionMemory::alloc`] and
+    /// [`SessionMemory::free`]: nothing is in use then.
+    #[inline(always)]
+    pub(crate) fn set_peak(&self, bytes: u64) {
+        self.peak.store(bytes, Relaxed);
+    }
+
     /// Begins a nested statement.
     pub(crate) fn begin_nested(&self, before: &MemoryBefore) {
         before.used.store(self.used.own(), Relaxed);
@@ -93,6 +100,18 @@ mod tests {
 
     fn before() -> MemoryBefore {
         MemoryBefore { used: nothing(), peak: nothing() }
+    }
+
+    #[test]
+    fn a_peak_that_is_told_is_that_of_the_innermost_statement() {
+        let memory = SessionMemory { used: nothing(), peak: nothing(), most: nothing() };
+        let inner = before();
+        memory.begin();
+        memory.begin_nested(&inner);
+        memory.set_peak(70);
+        assert_eq!(memory.end_nested(&inner), 70);
+        memory.set_peak(50);
+        assert_eq!(memory.end(), 50);
     }
 
     #[test]

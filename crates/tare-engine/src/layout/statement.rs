@@ -22,7 +22,7 @@ use std::sync::atomic::{
 use tare_sync::Seqlock;
 
 use crate::layout::cell::{Counts, SampleWeight};
-use crate::layout::counters::{COUNTERS, LARGEST, StatementSums};
+use crate::layout::counters::{COUNTERS, MAXIMA, StatementSums};
 use crate::layout::journal::OWN_KINDS;
 use crate::layout::owner::StatementOwner;
 use crate::layout::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
@@ -106,6 +106,8 @@ pub(crate) const HEAD: usize = 7;
 /// number of the error. Those after the counters share a cache line with the schema, which is needed as
 /// often.
 pub(crate) const VALUES: usize = COUNTERS + 4;
+/// The mask of the counters whose maximum is kept.
+const MAXIMA_SET: u64 = (1 << MAXIMA) - 1;
 pub(crate) const STATEMENT_ID: usize = COUNTERS;
 pub(crate) const NESTING: usize = COUNTERS + 1;
 pub(crate) const DIGEST: usize = COUNTERS + 2;
@@ -117,8 +119,10 @@ pub(crate) const ERRNO: u32 = 40;
 pub(crate) const NAME_WORDS: usize = 24;
 /// The words of a message.
 const MESSAGE_WORDS: usize = 48;
+/// The words of a statement in progress that are not recorded; they take the place of those behind a record.
+const OWN: usize = BEHIND + 1;
 /// The words of SQL text: the rest of a block, in whole chunks.
-const TEXT_WORDS: usize = (WORDS - HEAD - VALUES - BEHIND - 3 * NAME_WORDS - MESSAGE_WORDS) / CHUNK * CHUNK;
+const TEXT_WORDS: usize = (WORDS - HEAD - VALUES - OWN - 3 * NAME_WORDS - MESSAGE_WORDS) / CHUNK * CHUNK;
 /// The longest SQL text that can be kept, in bytes.
 pub const MAX_SQL_TEXT: usize = TEXT_WORDS * 8;
 
@@ -154,7 +158,7 @@ pub(crate) struct OpenStatement {
     pub(crate) object_schema: [AtomicU64; NAME_WORDS],
     pub(crate) object_name: [AtomicU64; NAME_WORDS],
     pub(crate) message: [AtomicU64; MESSAGE_WORDS],
-    _rest: [AtomicU64; WORDS - HEAD - 4 - VALUES - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
+    _rest: [AtomicU64; WORDS - HEAD - OWN - VALUES - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
 }
 
 // SAFETY: meets `ArenaView`: atomics only, alignment 8, exactly a block.
@@ -337,7 +341,7 @@ impl OpenStatement {
             stat.add_untimed(1);
         }
         let set = self.set.own();
-        let mut left = set & ((1 << COUNTERS) - 1) & !(1 << LARGEST);
+        let mut left = set & ((1 << COUNTERS) - 1) & !MAXIMA_SET;
         while left != 0 {
             let at = left.trailing_zeros() as usize % 64;
             left &= left - 1;
@@ -345,9 +349,11 @@ impl OpenStatement {
                 counters.add(at, counter.own());
             }
         }
-        if set & 1 << LARGEST != 0 {
+        if set & MAXIMA_SET != 0 {
             cold_path();
-            counters.raise(LARGEST, self.values[LARGEST].own());
+            for at in (0..MAXIMA).filter(|at| set & 1 << at != 0) {
+                counters.raise(at, self.values[at].own());
+            }
         }
     }
 
@@ -358,7 +364,7 @@ impl OpenStatement {
         let taken = if self.is_timed() { self.taken() } else { 0 };
         stat.add_weighted(times, taken.wrapping_mul(times), SampleWeight::ONE);
         let set = self.set.own();
-        for at in (0..COUNTERS).filter(|at| *at != LARGEST && set & 1 << at != 0) {
+        for at in (MAXIMA..COUNTERS).filter(|at| set & 1 << at != 0) {
             counters.add(at, self.values[at].own().wrapping_mul(times));
         }
     }

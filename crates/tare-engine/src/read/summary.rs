@@ -177,6 +177,7 @@ impl Tally for ErrorTally {
 pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounters {
     let [
         max_total_memory,
+        max_controlled_memory,
         lock_time,
         rows_sent,
         rows_examined,
@@ -220,6 +221,7 @@ pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounter
         no_good_index_used,
         cpu_time_ps: cpu_time.wrapping_mul(1000),
         max_total_memory,
+        max_controlled_memory,
     }
 }
 

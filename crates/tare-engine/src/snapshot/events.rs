@@ -102,6 +102,8 @@ pub struct StatementCounters {
     pub cpu_time_ps: u64,
     /// Peak memory of the session during the statement, in bytes; of several statements, the highest peak.
     pub max_total_memory: u64,
+    /// The part of it whose use the host can limit; 0 on hosts that cannot.
+    pub max_controlled_memory: u64,
 }
 
 impl StatementCounters {

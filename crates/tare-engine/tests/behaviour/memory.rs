@@ -189,3 +189,64 @@ fn a_key_of_another_kind_is_not_counted_as_memory() {
     assert!(rig.memory_realloc(mutex, 32, 64).is_none());
     assert_eq!(rig.thread_wait(thread, MUTEX), before);
 }
+
+/// What MySQL does: an account does not keep what its ended threads had.
+#[test]
+fn memory_that_is_disowned_stays_in_the_whole_and_leaves_the_account() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    rig.set_thread_account(thread, b"ann", b"home");
+    for _ in 0..5 {
+        rig.memory_alloc(rig.class.memory, 100);
+    }
+    for _ in 0..3 {
+        rig.memory_free(rig.class.memory, 100);
+    }
+    rig.disown_memory(thread);
+    assert_eq!(rig.thread_memory(thread, MEMORY).current_bytes, 0);
+    let whole = rig.global_memory(MEMORY);
+    assert_eq!((whole.count_alloc, whole.count_free, whole.current_count), (5, 3, 2));
+    rig.delete_thread(thread);
+    let of_account = rig.memory_rows(Grouping::Account).into_iter().filter(|row| row.name == MEMORY);
+    let stats: Vec<_> = of_account.map(|row| (row.stat.count_alloc, row.stat.current_bytes)).collect();
+    assert!(stats.contains(&(3, 0)) && stats.iter().all(|(_, bytes)| *bytes == 0), "{stats:?}");
+    let whole = rig.global_memory(MEMORY);
+    assert_eq!((whole.count_alloc, whole.count_free, whole.current_bytes), (5, 3, 200));
+    rig.memory_free_unowned(rig.class.memory, 100);
+    rig.memory_free_unowned(rig.class.memory, 100);
+    assert_eq!(rig.global_memory(MEMORY).current_bytes, 0);
+}
+
+#[test]
+fn memory_without_an_owner_counts_if_it_is_the_servers_or_threads_are_not_instrumented() {
+    let rig = Rig::new();
+    rig.connect();
+    assert!(rig.memory_alloc_unowned(rig.class.server_memory, 10));
+    assert!(
+        !rig.memory_alloc_unowned(rig.class.memory, 10),
+        "it belongs to a thread, but to none that is known"
+    );
+    rig.set_consumer(Consumer::ThreadInstrumentation, false);
+    assert!(rig.memory_alloc_unowned(rig.class.memory, 10));
+    rig.set_instrument(rig.class.memory, Some(false), None);
+    assert!(!rig.memory_alloc_unowned(rig.class.memory, 10));
+    rig.memory_disowned(rig.class.memory, 5);
+    let whole = rig.global_memory(MEMORY);
+    assert_eq!((whole.count_alloc, whole.bytes_alloc), (2, 15));
+}
+
+/// The fast paths of a host that knows the calling thread count as the others do.
+#[test]
+fn a_host_may_name_the_calling_thread() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    assert!(!rig.memory_alloc_own(thread, rig.class.memory, 30), "there is no cell yet");
+    rig.memory_alloc(rig.class.memory, 30);
+    assert!(rig.memory_alloc_own(thread, rig.class.memory, 40));
+    assert!(rig.memory_free_own(thread, rig.class.memory, 30));
+    let stat = rig.thread_memory(thread, MEMORY);
+    assert_eq!((stat.count_alloc, stat.count_free, stat.current_bytes, stat.high_bytes), (2, 1, 40, 70));
+    rig.set_instrument(rig.class.memory, Some(false), None);
+    assert!(!rig.memory_alloc_own(thread, rig.class.memory, 40));
+    assert!(rig.memory_free_own(thread, rig.class.memory, 40), "what was counted");
+}

@@ -85,7 +85,8 @@ impl Function {
         while len < first + jump {
             len += movable(&self.code[len..]).ok_or(unexpected.clone())?;
         }
-        if jumps_into(self.code, first, len) { Err(unexpected) } else { Ok(&self.code[..len]) }
+        // What is copied behind the jump stays there as well.
+        if jumps_into(self.code, first, first + jump) { Err(unexpected) } else { Ok(&self.code[..len]) }
     }
 }
 
@@ -230,6 +231,8 @@ fn movable(code: &[u8]) -> Option<usize> {
         [0x48, 0x81, 0xEC, _, _, _, _, ..] => Some(7),
         // mov r64, [register + imm8], and lock sub dword [register + imm32], imm8, where no index follows
         [0x48, 0x8B, at @ 0x40..=0x7F, _, ..] if at & 7 != 4 => Some(4),
+        // mov r64, [register + imm32]
+        [0x48 | 0x4C, 0x8B, at @ 0x80..=0xBF, _, _, _, _, ..] if at & 7 != 4 => Some(7),
         [0xF0, 0x83, 0xA8..=0xAB | 0xAD..=0xAF, _, _, _, _, _, ..] => Some(8),
         _ => None,
     }

@@ -33,13 +33,14 @@ pub struct StatementLocker {
     pub(crate) telemetry_flags: u32,
     pub(crate) class: *const Class,
     pub(crate) thread: *mut c_void,
-    start: u64,
-    cpu_start: u64,
+    /// In the place of the built-in's clocks: see [`crate::server::thread::ServerThread::begin_memory`].
+    pub(crate) controlled_before: [u64; 2],
     /// In the place of the built-in's sizes of memory: the statement here; null: it is not counted here.
     pub(crate) place: *mut c_void,
     /// The slab of its thread.
     pub(crate) slab: *mut c_void,
-    memory: [u64; 2],
+    /// See `controlled_before`.
+    pub(crate) total_before: [u64; 2],
     pub(crate) event: *mut c_void,
     /// In microseconds.
     pub(crate) lock_time: u64,

@@ -8,7 +8,7 @@ use tare_host::process::guard;
 
 use crate::original::Original;
 use crate::server::thread::ServerThread;
-use crate::server::{consumers, events, threads};
+use crate::server::{consumers, events, memory, threads};
 
 /// The built-in's functions of the same names.
 pub(crate) static DESTROY_THREAD: Original = Original::new();
@@ -93,8 +93,13 @@ macro_rules! updates {
     )*};
 }
 
+fn follow_instruments() {
+    events::follow();
+    memory::follow();
+}
+
 updates! {
     update_consumer, UPDATE_CONSUMER, consumers::follow;
-    update_instrument, UPDATE_INSTRUMENT, events::follow;
+    update_instrument, UPDATE_INSTRUMENT, follow_instruments;
     update_thread, UPDATE_THREAD, threads::follow_histories;
 }

@@ -7,7 +7,9 @@
 pub(crate) mod files;
 mod kept;
 pub(crate) mod lives;
+pub(crate) mod memory;
 pub(crate) mod short;
+pub(crate) mod sizes;
 pub(crate) mod sockets;
 pub(crate) mod stage;
 pub(crate) mod statement;

@@ -19,7 +19,7 @@ use crate::abi::events::{
     THREAD_TELEMETRY, outcome,
 };
 use crate::original::Original;
-use crate::server::thread::{current, settled};
+use crate::server::thread::{ServerThread, current, settled};
 use crate::server::{digest, events, sampling};
 
 /// The built-in's functions.
@@ -99,6 +99,7 @@ pub(crate) unsafe extern "C" fn start_statement(
     // SAFETY: the server's promise.
     let schema = unsafe { bytes(schema, schema_length) };
     ENGINE.start_statement(statement, schema, Source::new(file, line));
+    [it.controlled_before, it.total_before] = thread.begin_memory(!it.program.is_null());
     let (place, slab) = statement.pack();
     (it.place, it.slab, it.thread) = (place, slab.address(), thread.address());
     it.collect = COLLECT_TEXT | if statement.wants_digest() { COLLECT_DIGEST } else { 0 };
@@ -158,6 +159,7 @@ pub(crate) unsafe extern "C" fn refine_statement(
     if let (Some(statement), Some(class)) = unsafe { (kept(it), it.class.as_ref()) } {
         let is_wanted = guard(false, || ENGINE.refine_statement(statement, events::statement(class)));
         if !is_wanted {
+            let _peaks = end_memory(it);
             (it.place, it.collect) = (null_mut(), 0);
         }
     }
@@ -215,6 +217,7 @@ pub(crate) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
     // SAFETY: the server's promise: it passes what its session tells of the statement.
     let diagnostics = unsafe { &*diagnostics };
     set_counters(statement, it);
+    set_memory(statement, it);
     if diagnostics.status != outcome::EOF || diagnostics.warnings != 0 {
         set_outcome(statement, diagnostics);
     }
@@ -230,6 +233,23 @@ pub(crate) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
         end_slow(statement, it, diagnostics);
     }
     (it.place, it.collect) = (null_mut(), 0);
+}
+
+/// Ends a statement's look at the memory of its session. Returns the peaks of controlled memory and of all.
+#[inline(always)]
+fn end_memory(it: &StatementLocker) -> [u64; 2] {
+    let nested = (!it.program.is_null()).then_some([it.controlled_before, it.total_before]);
+    ServerThread::at(it.thread).map_or([0; 2], |thread| thread.end_memory(nested))
+}
+
+/// Tells the engine the peaks of the session's memory.
+#[inline(always)]
+fn set_memory(statement: Statement, it: &StatementLocker) {
+    let [controlled, total] = end_memory(it);
+    if controlled != 0 {
+        ENGINE.set_statement_counter(statement, Counter::ControlledMemory, controlled);
+    }
+    statement.set_memory_peak(total);
 }
 
 /// Tells the engine what the server has counted.

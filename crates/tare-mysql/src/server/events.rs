@@ -113,7 +113,7 @@ pub(crate) fn meet_all() {
 }
 
 /// Sets the engine's flags of an instrument to the built-in's.
-fn follow_one(id: ClassId, class: &Class) {
+pub(super) fn follow_one(id: ClassId, class: &Class) {
     let [enabled, timed] = [&class.enabled, &class.timed].map(|flag| flag.load(Relaxed) != 0);
     if id != 0 && ENGINE.instrument_flags(id) != (enabled, timed) {
         ENGINE.set_instrument(id, Some(enabled), Some(timed));

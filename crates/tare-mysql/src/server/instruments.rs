@@ -37,6 +37,11 @@ fn meet(class: &Class) -> ClassId {
     })
 }
 
+/// Returns an instrument's name.
+pub(super) fn name(class: &Class) -> Option<&str> {
+    str::from_utf8(class.name.get(..class.name_length as usize)?).ok()
+}
+
 /// Registers an instrument of the built-in's with the engine; `None`: it is of no kind. `kind` tells the kind
 /// by the name.
 pub(super) fn register(
@@ -44,7 +49,7 @@ pub(super) fn register(
     kind: impl FnOnce(&str) -> Option<Kind>,
     properties: Properties,
 ) -> Option<ClassId> {
-    let name = str::from_utf8(class.name.get(..class.name_length as usize).unwrap_or_default()).ok()?;
+    let name = name(class)?;
     Some(ENGINE.register(Registration { kind: kind(name)?, name, properties }))
 }
 

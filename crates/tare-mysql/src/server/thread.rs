@@ -8,6 +8,7 @@
 use std::arch::asm;
 use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use tare_engine::ThreadRef;
 use tare_host::process::{ENGINE, guard};
 
 use super::threads;
@@ -96,12 +97,22 @@ pub(crate) fn current() -> Option<ServerThread> {
 /// Makes the slab of the calling thread current, and returns the thread. `None`: its events are not wanted.
 #[inline(always)]
 pub(crate) fn settled() -> Option<ServerThread> {
-    let thread = current().filter(|thread| thread.flag(THREAD_INSTRUMENTED))?;
-    let id = thread.id();
-    if ENGINE.current_thread().is_some_and(|slab| slab.thread_id() == id) || change(thread, id) {
-        Some(thread)
-    } else {
-        None
+    current().filter(|thread| thread.flag(THREAD_INSTRUMENTED) && thread.is_entered())
+}
+
+/// Returns the thread of the built-in's that the caller runs, and its slab, if that is current already.
+#[inline(always)]
+pub(crate) fn entered() -> Option<(ServerThread, ThreadRef)> {
+    let (thread, slab) = (current()?, ENGINE.current_thread()?);
+    (slab.thread_id() == thread.id()).then_some((thread, slab))
+}
+
+impl ServerThread {
+    /// Makes the slab of the thread, which is the calling one, current. Returns false if there is none.
+    #[inline(always)]
+    pub(crate) fn is_entered(self) -> bool {
+        let id = self.id();
+        ENGINE.current_thread().is_some_and(|slab| slab.thread_id() == id) || change(self, id)
     }
 }
 

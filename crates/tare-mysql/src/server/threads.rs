@@ -43,6 +43,7 @@ fn new_slab(thread: ServerThread, id: u64) -> Option<ThreadRef> {
 pub(crate) fn end(thread: ServerThread) {
     let ended = slabs().remove(&thread.id());
     if let Some((_, Some(slab))) = ended {
+        ENGINE.disown_memory(slab);
         ENGINE.delete_thread(slab);
     }
 }

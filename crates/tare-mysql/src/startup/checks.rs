@@ -4,6 +4,7 @@
 
 mod events;
 mod io;
+mod memory;
 
 use std::ffi::CStr;
 
@@ -83,9 +84,19 @@ const EVIDENCE: [Evidence; 10] = [
     ),
 ];
 
-/// Checks every layout.
+/// Checks every layout, but those that only memory needs.
 pub(super) fn layouts() -> Result<(), DisableReason> {
-    for (name, instructions, within) in EVIDENCE.into_iter().chain(events::EVIDENCE).chain(io::EVIDENCE) {
+    check(EVIDENCE.into_iter().chain(events::EVIDENCE).chain(io::EVIDENCE).chain(memory::OF_ALL))?;
+    io::calls()
+}
+
+/// Checks the layouts that only memory needs.
+pub(super) fn memory() -> Result<(), DisableReason> {
+    check(memory::EVIDENCE.into_iter())
+}
+
+fn check(evidence: impl Iterator<Item = Evidence>) -> Result<(), DisableReason> {
+    for (name, instructions, within) in evidence {
         let code = code(name)?;
         let code = &code[..code.len().min(within)];
         let has = |wanted: &&[u8]| code.windows(wanted.len()).any(|window| window == *wanted);
@@ -93,7 +104,7 @@ pub(super) fn layouts() -> Result<(), DisableReason> {
             return Err(DisableReason::Unexpected(name.to_string_lossy().into_owned()));
         }
     }
-    io::calls()
+    Ok(())
 }
 
 #[cfg(test)]
@@ -104,5 +115,7 @@ mod tests {
     fn a_program_that_is_no_server_is_left_alone() {
         let missing = "_Z19pfs_unlock_mutex_v1P9PSI_mutex";
         assert_eq!(layouts(), Err(DisableReason::Missing(missing.to_owned())));
+        let missing = "_Z19pfs_memory_alloc_vcjmPP10PSI_thread";
+        assert_eq!(memory(), Err(DisableReason::Missing(missing.to_owned())));
     }
 }

@@ -3,17 +3,18 @@
 
 mod events;
 mod io;
+mod memory;
 
 use std::ffi::CStr;
 
 use tare_host::code::without_entry_mark;
-use tare_host::families;
+use tare_host::families::{self, FoundFamily};
 use tare_host::jumps::{Function, copies_for_lead, lead};
 use tare_host::process::{Segments, symbol};
 
 use super::checks;
 use super::disable_reason::DisableReason;
-use crate::entry::{lives, short, synch};
+use crate::entry::{lives, short, sizes, synch};
 use crate::original::Original;
 
 /// A function of the server by its mangled name, and where it leads.
@@ -51,7 +52,7 @@ fn replaced() -> [Led; 10] {
 }
 
 /// Returns the functions that still do their work as well.
-fn told() -> [Told; 5] {
+fn told() -> [Told; 12] {
     [
         (
             c"_Z14destroy_threadP10PFS_thread",
@@ -74,7 +75,44 @@ fn told() -> [Told; 5] {
             lives::update_thread as *const () as usize,
             &lives::UPDATE_THREAD,
         ),
+        (
+            c"_Z16init_instrumentsPK16PFS_global_param",
+            sizes::first_sizes as *const () as usize,
+            &sizes::FIRST_SIZES,
+        ),
+        (c"_Z10init_errorPK16PFS_global_param", sizes::last_sizes as *const () as usize, &sizes::LAST_SIZES),
+        (
+            c"_Z10pfs_mallocP24PFS_builtin_memory_classmi",
+            sizes::allocate as *const () as usize,
+            &sizes::ALLOCATE,
+        ),
+        (
+            c"_ZN20PFS_thread_allocator11alloc_arrayEP16PFS_thread_array",
+            sizes::make_array::<0> as *const () as usize,
+            &sizes::MAKE_ARRAY[0],
+        ),
+        (
+            c"_ZN21PFS_account_allocator11alloc_arrayEP17PFS_account_array",
+            sizes::make_array::<1> as *const () as usize,
+            &sizes::MAKE_ARRAY[1],
+        ),
+        (
+            c"_ZN18PFS_user_allocator11alloc_arrayEP14PFS_user_array",
+            sizes::make_array::<2> as *const () as usize,
+            &sizes::MAKE_ARRAY[2],
+        ),
+        (
+            c"_ZN18PFS_host_allocator11alloc_arrayEP14PFS_host_array",
+            sizes::make_array::<3> as *const () as usize,
+            &sizes::MAKE_ARRAY[3],
+        ),
     ]
+}
+
+/// Returns the functions of all families that this library's stand in for.
+fn all_replaced(with_memory: bool) -> impl Iterator<Item = Led> {
+    let of_memory = memory::replaced().into_iter().filter(move |_| with_memory);
+    replaced().into_iter().chain(events::replaced()).chain(io::replaced()).chain(of_memory)
 }
 
 /// Returns the functions of all families that still do their work as well.
@@ -95,11 +133,10 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Finds every function. Nothing is changed.
-    pub(super) fn find() -> Result<Functions, DisableReason> {
-        families()?;
+    /// Finds every function, with or without those of memory. Nothing is changed.
+    pub(super) fn find(with_memory: bool) -> Result<Functions, DisableReason> {
         let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
-        for (name, to) in replaced().into_iter().chain(events::replaced()).chain(io::replaced()) {
+        for (name, to) in all_replaced(with_memory) {
             leads.push((checks::code(name)?.as_ptr().addr(), to));
         }
         let code = |error: &dyn std::fmt::Display| DisableReason::Code(error.to_string());
@@ -143,16 +180,32 @@ const FAMILIES: [&str; 11] = [
     "transaction",
 ];
 
-/// Checks that the server calls the functions of every family by name.
-fn families() -> Result<(), DisableReason> {
-    let program = Segments::of_program().ok_or_else(|| DisableReason::Unexpected("the code".to_owned()))?;
-    let found = families::found(&program.image(), |name| symbol(name).map(|at| at.addr()));
-    for family in found.iter().filter(|it| FAMILIES.contains(&it.family.name)) {
-        if let Some(why) = family.hindrance() {
-            return Err(DisableReason::Family { name: family.family.name, why: why.to_string() });
-        }
+/// What the server does with the functions of every family.
+pub(super) struct Families(Vec<FoundFamily>);
+
+impl Families {
+    /// Looks for the calls of every function.
+    pub(super) fn find() -> Result<Families, DisableReason> {
+        let program =
+            Segments::of_program().ok_or_else(|| DisableReason::Unexpected("the code".to_owned()))?;
+        Ok(Families(families::found(&program.image(), |name| symbol(name).map(|at| at.addr()))))
     }
-    Ok(())
+
+    /// Checks that the server calls the functions of all events by name.
+    pub(super) fn check_events(&self) -> Result<(), DisableReason> {
+        FAMILIES.iter().try_for_each(|name| self.check(name))
+    }
+
+    /// Checks that the server calls the functions of memory by name.
+    pub(super) fn check_memory(&self) -> Result<(), DisableReason> {
+        self.check("memory")
+    }
+
+    fn check(&self, name: &str) -> Result<(), DisableReason> {
+        let family = self.0.iter().find(|it| it.family.name == name);
+        let why = family.and_then(|it| Some((it.family.name, it.hindrance()?)));
+        why.map_or(Ok(()), |(name, why)| Err(DisableReason::Family { name, why: why.to_string() }))
+    }
 }
 
 /// Returns the address of the function to which both of [`START_RWLOCK`] jump.

@@ -23,17 +23,23 @@ use tare_host::process::panic::caught;
 
 use crate::server::ServerHost;
 use disable_reason::DisableReason;
+use functions::Families;
 
 /// Takes the server's waits, unless something is not as expected.
 fn prepare() {
     set_form(Form::MySql);
     match caught(begin).unwrap_or_else(|why| Err(DisableReason::Panic(why))) {
-        Ok(()) => {
-            let text = format!(
-                "{} (experimental) counts waits, stages, statements and transactions; all else is the server's own",
-                env!("CARGO_PKG_VERSION")
-            );
-            line(Severity::Note, &text);
+        Ok(memory) => {
+            let text = match memory {
+                Ok(()) => {
+                    "counts waits, stages, statements, transactions and memory; all else is the server's own"
+                        .to_owned()
+                }
+                Err(why) => format!(
+                    "counts waits, stages, statements and transactions; all else is the server's own, memory because {why}"
+                ),
+            };
+            line(Severity::Note, &format!("{} (experimental) {text}", env!("CARGO_PKG_VERSION")));
         }
         Err(DisableReason::SwitchedOff) => {}
         Err(reason) => {
@@ -42,8 +48,15 @@ fn prepare() {
     }
 }
 
-/// Checks everything, then changes the server.
-fn begin() -> Result<(), DisableReason> {
+/// Returns whether memory can be counted; else it stays the server's own.
+fn find_memory(families: &Families) -> Result<(), DisableReason> {
+    checks::memory()?;
+    families.check_memory()?;
+    program::connect_memory()
+}
+
+/// Checks everything, then changes the server. Returns why memory is not counted, if it is not.
+fn begin() -> Result<Result<(), DisableReason>, DisableReason> {
     let environment = std::env::var_os(Options::ENVIRONMENT);
     let built_in = Default::default();
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -53,8 +66,11 @@ fn begin() -> Result<(), DisableReason> {
         return Err(DisableReason::SwitchedOff);
     }
     checks::layouts()?;
-    let shares = shares::Shares::find()?;
-    let functions = functions::Functions::find()?;
+    let families = Families::find()?;
+    families.check_events()?;
+    let memory = find_memory(&families);
+    let shares = shares::Shares::find(memory.is_ok())?;
+    let functions = functions::Functions::find(memory.is_ok())?;
     program::connect()?;
     let (rate, slow_after) = (options.sample_rate(), options.slow_after);
     ENGINE.start(config(options), &ServerHost).map_err(|error| DisableReason::Memory(error.to_string()))?;
@@ -62,7 +78,7 @@ fn begin() -> Result<(), DisableReason> {
     functions.lead()?;
     // From here on nothing fails.
     shares.serve();
-    Ok(())
+    Ok(memory)
 }
 
 /// Returns the engine's sizes and levels. The built-in decides which instruments are on.

@@ -12,8 +12,8 @@ use crate::abi::Class;
 use crate::abi::io::File;
 use crate::entry::files::{DESCRIPTORS, Descriptors, RELEASE};
 use crate::entry::short;
-use crate::server::{consumers, digest, events, instruments, thread};
-use crate::tables::refreshed::{FIND_LOCKS, FindLocks};
+use crate::server::{consumers, digest, events, instruments, memory, thread};
+use crate::tables::refreshed::{FIND_LOCKS, FindLocks, MEMORY_SUMS};
 use crate::tables::{
     READERS, ReadNumber, ReadText, Readers, SETTERS, SetDouble, SetEnded, SetNumber, SetText, SetTimestamp,
     Setters,
@@ -125,6 +125,20 @@ fn connect_io() -> Result<(), DisableReason> {
     let find = found(c"_ZN15PFS_table_share24find_or_create_lock_statEv")?;
     // SAFETY: the mangled name tells that it is a member without arguments, and `checks` what it returns.
     let _set_once = FIND_LOCKS.set(unsafe { transmute::<*mut c_void, FindLocks>(find) });
+    Ok(())
+}
+
+/// Finds what memory needs.
+pub(super) fn connect_memory() -> Result<(), DisableReason> {
+    let (alloc, free) =
+        (found(c"_ZN10PFS_thread13mem_cnt_allocEm")?, found(c"_ZN10PFS_thread12mem_cnt_freeEm")?);
+    let (list, sums) = (found(c"_Z17find_memory_classj")?, found(c"global_instr_class_memory_array")?);
+    memory::LIMIT_ALLOC.set(alloc.expose_provenance());
+    memory::LIMIT_FREE.set(free.expose_provenance());
+    // SAFETY: as for the instruments of waits.
+    unsafe { memory::set_list(transmute::<*mut c_void, instruments::Find>(list)) };
+    // SAFETY: a variable of the program, which has this type and lives as long; `checks` has seen its use.
+    let _set_once = MEMORY_SUMS.set(unsafe { &*sums.cast() });
     Ok(())
 }
 

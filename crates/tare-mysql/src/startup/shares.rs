@@ -9,8 +9,8 @@ use super::checks;
 use super::disable_reason::DisableReason;
 use crate::abi::{Position, Share};
 use crate::tables::Handle;
-use crate::tables::refreshed;
-use crate::tables::served::{self, served};
+use crate::tables::refreshed::{self, refreshed_with};
+use crate::tables::served::{self, served, served_with};
 
 /// The server's function that opens a table of a component's.
 const PLUGIN_TABLE: &CStr = c"_ZN18table_plugin_table6createEP22PFS_engine_table_share";
@@ -18,22 +18,23 @@ const PLUGIN_TABLE: &CStr = c"_ZN18table_plugin_table6createEP22PFS_engine_table
 /// Every share that is to be changed, found and checked.
 pub(super) struct Shares {
     shares: Vec<*mut Share<Handle>>,
-    /// Those of [`refreshed::REFRESHED`].
+    /// Those of [`refreshed_with`].
     refreshed: Vec<*mut Share<Handle>>,
     open: *const c_void,
 }
 
 impl Shares {
-    /// Finds every share. Nothing is changed.
-    pub(super) fn find() -> Result<Shares, DisableReason> {
+    /// Finds every share, with or without those of memory. Nothing is changed.
+    pub(super) fn find(with_memory: bool) -> Result<Shares, DisableReason> {
         let open = symbol(PLUGIN_TABLE)
             .ok_or(DisableReason::Missing(PLUGIN_TABLE.to_string_lossy().into_owned()))?;
         if let Some(at) = (0..served().len()).find(|at| !served::can_serve(*at)) {
             return Err(DisableReason::Unexpected(served()[at].name.to_owned()));
         }
-        let shares = served().iter().map(|table| find(table.symbols)).collect::<Result<_, _>>()?;
-        let refreshed =
-            refreshed::REFRESHED.iter().map(|table| find(table.symbols)).collect::<Result<_, _>>()?;
+        let served = served_with(with_memory).iter();
+        let shares = served.map(|table| find(table.symbols)).collect::<Result<_, _>>()?;
+        let refreshed = refreshed_with(with_memory).iter();
+        let refreshed = refreshed.map(|table| find(table.symbols)).collect::<Result<_, _>>()?;
         Ok(Shares { shares, refreshed, open })
     }
 
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn a_program_without_such_tables_is_left_alone() {
         assert!(
-            matches!(Shares::find().err(), Some(DisableReason::Missing(name)) if name.contains("table_plugin_table"))
+            matches!(Shares::find(true).err(), Some(DisableReason::Missing(name)) if name.contains("table_plugin_table"))
         );
     }
 }

@@ -3,21 +3,25 @@
 //!
 //! `events_waits_summary_by_instance` has locks, whose sums tare keeps in the built-in's objects anyway, and
 //! files and sockets. `objects_summary_global_by_type` has tables, and stored programs, which are the
-//! built-in's.
+//! built-in's. `memory_summary_global_by_event_name` has the built-in's own memory as well.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
+use std::ops::ControlFlow;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
+use tare_engine::snapshot::{Grouping, MemoryStat};
 use tare_engine::{FileHandle, SocketHandle};
 use tare_host::process::{ENGINE, guard};
 
 use super::served;
 use crate::abi::io::{File, IoStat, Socket, TableLocks, TableShare};
+use crate::abi::memory::MemorySums;
 use crate::original::Original;
 use crate::server::carriers::{FILES, SOCKETS, TABLE_SHARES};
+use crate::server::memory;
 
 /// A table that is refreshed when it is opened.
 pub(crate) struct Refreshed {
@@ -34,7 +38,7 @@ pub(crate) struct Refreshed {
 }
 
 /// Every table that is refreshed.
-pub(crate) static REFRESHED: [Refreshed; 2] = [
+pub(crate) static REFRESHED: [Refreshed; 3] = [
     Refreshed {
         symbols: [
             c"_ZN38table_events_waits_summary_by_instance7m_shareE",
@@ -59,7 +63,22 @@ pub(crate) static REFRESHED: [Refreshed; 2] = [
         open_here: open_objects,
         delete_here: delete_objects,
     },
+    Refreshed {
+        symbols: served::symbols!("31table_mems_global_by_event_name"),
+        open: Original::new(),
+        delete: Original::new(),
+        open_here: open_memory,
+        delete_here: delete_memory,
+    },
 ];
+
+/// Returns every table that is refreshed, with or without that of memory, which is the last one.
+pub(crate) fn refreshed_with(memory: bool) -> &'static [Refreshed] {
+    if memory { &REFRESHED } else { &REFRESHED[..2] }
+}
+
+/// Where the built-in keeps the address of its sums of memory by instrument. Set before any table is opened.
+pub(crate) static MEMORY_SUMS: OnceLock<&'static AtomicPtr<MemorySums>> = OnceLock::new();
 
 /// Returns the sums of a table's locks, which are made if there are none yet.
 pub(crate) type FindLocks = unsafe extern "C" fn(*const TableShare) -> *const TableLocks;
@@ -122,6 +141,44 @@ unsafe extern "C" fn open_objects(share: *mut c_void) -> *mut c_void {
     });
     // SAFETY: the share's own function, of this type.
     unsafe { REFRESHED[1].open.function::<unsafe extern "C" fn(*mut c_void) -> *mut c_void>()(share) }
+}
+
+/// Writes the sums of all memory where the built-in keeps those of what belongs to no thread. Of threads and
+/// accounts it counts nothing.
+fn write_memory(to: &MemorySums, stat: &MemoryStat) {
+    to.is_used.store(1, Relaxed);
+    write(&to.sums, [stat.count_alloc, stat.count_free, stat.bytes_alloc, stat.bytes_free]);
+    let room = [
+        stat.high_count - stat.current_count,
+        stat.current_count - stat.low_count,
+        stat.high_bytes - stat.current_bytes,
+        stat.current_bytes - stat.low_bytes,
+    ];
+    write(&to.room, room.map(|room| u64::try_from(room).unwrap_or(0)));
+}
+
+unsafe extern "C" fn open_memory(share: *mut c_void) -> *mut c_void {
+    guard((), || {
+        memory::meet_all();
+        let Some(sums) = MEMORY_SUMS.get().map(|sums| sums.load(Relaxed)).filter(|sums| !sums.is_null())
+        else {
+            return;
+        };
+        let numbers: HashMap<&str, usize> = memory::numbers().collect();
+        ENGINE.memory_summary(Grouping::Global, &mut |row| {
+            if let Some(number) = numbers.get(row.name) {
+                // SAFETY: the built-in's array, which has sums for each of its instruments.
+                write_memory(unsafe { &*sums.add(*number) }, &row.stat);
+            }
+            ControlFlow::Continue(())
+        });
+    });
+    // SAFETY: the share's own function, of this type.
+    unsafe { REFRESHED[2].open.function::<unsafe extern "C" fn(*mut c_void) -> *mut c_void>()(share) }
+}
+
+unsafe extern "C" fn delete_memory() -> c_int {
+    served::delete(|| served::named("memory_summary_global_by_event_name"), &REFRESHED[2].delete)
 }
 
 unsafe extern "C" fn delete_waits_by_instance() -> c_int {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod io;
+mod memory;
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::LazyLock;
@@ -13,7 +14,7 @@ use super::field;
 use super::handle::{self, Handle};
 use crate::abi::{Callbacks, Position, answer};
 use crate::original::Original;
-use crate::server::{consumers, events as instruments_of_events, instruments};
+use crate::server::{consumers, events as instruments_of_events, instruments, memory as memory_instruments};
 
 /// A table that is served.
 #[derive(Debug)]
@@ -31,10 +32,10 @@ pub(crate) struct Served {
 macro_rules! symbols {
     ($class:literal) => {
         [
-            c_name(concat!("_ZN", $class, "7m_shareE\0")),
-            c_name(concat!("_ZN", $class, "6createEP22PFS_engine_table_share\0")),
-            c_name(concat!("_ZN", $class, "13get_row_countEv\0")),
-            c_name(concat!("_ZN", $class, "15delete_all_rowsEv\0")),
+            $crate::tables::served::c_name(concat!("_ZN", $class, "7m_shareE\0")),
+            $crate::tables::served::c_name(concat!("_ZN", $class, "6createEP22PFS_engine_table_share\0")),
+            $crate::tables::served::c_name(concat!("_ZN", $class, "13get_row_countEv\0")),
+            $crate::tables::served::c_name(concat!("_ZN", $class, "15delete_all_rowsEv\0")),
         ]
     };
 }
@@ -42,7 +43,7 @@ macro_rules! symbols {
 mod events;
 pub(crate) use symbols;
 
-const fn c_name(text: &'static str) -> &'static CStr {
+pub(crate) const fn c_name(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(name) => name,
         Err(_) => panic!("one zero, at the end"),
@@ -51,12 +52,18 @@ const fn c_name(text: &'static str) -> &'static CStr {
 
 /// Every table that is served.
 static SERVED: LazyLock<Vec<&'static Served>> = LazyLock::new(|| {
-    [WAITS.as_slice(), events::EVENTS.as_slice(), io::IO.as_slice()].into_iter().flatten().collect()
+    let events = [WAITS.as_slice(), events::EVENTS.as_slice(), io::IO.as_slice()];
+    events.into_iter().chain([memory::MEMORY.as_slice()]).flatten().collect()
 });
 
-/// Returns every table that is served, a list for each family. A table's position is its number here.
+/// Returns every table that can be served, those of memory last. A table's position is its number here.
 pub(crate) fn served() -> &'static [&'static Served] {
     &SERVED
+}
+
+/// Returns those that are served, with or without those of memory.
+pub(crate) fn served_with(memory: bool) -> &'static [&'static Served] {
+    if memory { served() } else { &served()[..served().len() - memory::MEMORY.len()] }
 }
 
 /// The tables of waits.
@@ -155,6 +162,7 @@ unsafe extern "C" fn open<const AT: usize>(position: *mut *mut Position) -> *mut
         consumers::follow();
         instruments::meet_all();
         instruments_of_events::meet_all();
+        memory_instruments::meet_all();
         Some(Box::new(Handle::new(table(AT)?, served().get(AT)?.indexes)))
     });
     let Some(mut opened) = opened else { return std::ptr::null_mut() };

@@ -52,7 +52,7 @@ fn session(server: &Mysql, number: u64, until: Instant) -> u64 {
 }
 
 fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
-    const TABLES: [&str; 25] = [
+    const TABLES: [&str; 28] = [
         "events_waits_current",
         "events_waits_history",
         "events_waits_history_long",
@@ -78,6 +78,9 @@ fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
         "table_io_waits_summary_by_index_usage",
         "table_lock_waits_summary_by_table",
         "objects_summary_global_by_type",
+        "memory_summary_global_by_event_name",
+        "memory_summary_by_thread_by_event_name",
+        "memory_summary_by_account_by_event_name",
     ];
     let table = TABLES[next(TABLES.len() as u64) as usize];
     let on = ["YES", "NO"][next(2) as usize];
@@ -119,7 +122,7 @@ fn settings(table: &str, on: &str, any: u64) -> String {
         10 => update("setup_objects", &format!("ENABLED = '{on}' WHERE OBJECT_SCHEMA = '%'")),
         11 => {
             let what = format!(
-                "ENABLED = '{on}', TIMED = '{on}' WHERE NAME LIKE 'wait/io/%' OR NAME LIKE 'wait/lock/%'"
+                "ENABLED = '{on}', TIMED = '{on}' WHERE NAME LIKE 'wait/io/%' OR NAME LIKE 'wait/lock/%' OR NAME LIKE 'memory/%'"
             );
             update("setup_instruments", &what)
         }

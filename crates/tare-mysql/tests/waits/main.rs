@@ -5,6 +5,7 @@
 mod chaos;
 mod events;
 mod io;
+mod memory;
 mod oracle;
 mod sampled;
 mod tables;
@@ -31,7 +32,7 @@ pub fn subject(options: &[&str]) -> Option<Mysql> {
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(
             lines[0].contains("[Note]")
-                && lines[0].contains("counts waits, stages, statements and transactions"),
+                && lines[0].contains("counts waits, stages, statements, transactions and memory"),
             "{}",
             lines[0]
         );

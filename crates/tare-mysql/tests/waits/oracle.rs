@@ -76,7 +76,7 @@ fn work(conn: &mut Conn, pause: Duration) {
 type Counts = BTreeMap<String, u64>;
 
 /// Tables of counts: the columns that say what a row is about, the columns that count, and the rows.
-const TABLES: [(&str, &[&str], &[&str], &str); 8] = [
+const TABLES: [(&str, &[&str], &[&str], &str); 9] = [
     ("events_waits_summary_by_thread_by_event_name", &["EVENT_NAME"], &["COUNT_STAR"], "THREAD_ID = @worker"),
     ("file_summary_by_event_name", &["EVENT_NAME"], IO, "EVENT_NAME REGEXP '/(sql|myisam)/'"),
     (
@@ -118,6 +118,12 @@ const TABLES: [(&str, &[&str], &[&str], &str); 8] = [
         &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
         &["COUNT_STAR"],
         "OBJECT_SCHEMA = 'work'",
+    ),
+    (
+        "memory_summary_by_thread_by_event_name",
+        &["EVENT_NAME"],
+        &["COUNT_ALLOC", "COUNT_FREE", "SUM_NUMBER_OF_BYTES_ALLOC", "SUM_NUMBER_OF_BYTES_FREE"],
+        "THREAD_ID = @worker",
     ),
 ];
 

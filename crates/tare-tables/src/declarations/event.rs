@@ -6,7 +6,7 @@ use tare_engine::snapshot::{
     TransactionState, WaitRow,
 };
 
-use super::shared::{ENGINES, NO_CONTROLLED_MEMORY, counter_columns};
+use super::shared::{ENGINES, counter_columns};
 use crate::framework::column::{ColumnDef, YES_NO, column, nullable, yes_no};
 use crate::framework::definition::TableDef;
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Enum, Int, IntUnsigned, LongText, VarChar};
@@ -348,7 +348,12 @@ const STATEMENT_FURTHER: &[ColumnDef<StatementRow>] = &[
         "CPU time of its thread, in picoseconds, once it has ended; 0 unless the consumer `events_statements_cpu` was on.",
         |row| row.counters.cpu_time_ps.into(),
     ),
-    column("MAX_CONTROLLED_MEMORY", BigIntUnsigned, NO_CONTROLLED_MEMORY, |_| 0u64.into()),
+    column(
+        "MAX_CONTROLLED_MEMORY",
+        BigIntUnsigned,
+        "The part of MAX_TOTAL_MEMORY that MySQL's connection_memory_limit controls, in bytes; 0 on MariaDB, which has no such limit.",
+        |row| row.counters.max_controlled_memory.into(),
+    ),
     column(
         "MAX_TOTAL_MEMORY",
         BigIntUnsigned,

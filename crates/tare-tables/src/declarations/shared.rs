@@ -52,8 +52,8 @@ macro_rules! further_columns {
             $crate::framework::column::number(
                 "MAX_CONTROLLED_MEMORY",
                 $crate::table::SqlType::BigIntUnsigned,
-                $crate::declarations::shared::NO_CONTROLLED_MEMORY,
-                |_| 0,
+                "The largest MAX_CONTROLLED_MEMORY of such a statement, in bytes.",
+                |$row| $counters.max_controlled_memory,
             ),
             $crate::framework::column::number(
                 "MAX_TOTAL_MEMORY",

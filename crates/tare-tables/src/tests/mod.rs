@@ -65,6 +65,7 @@ pub(crate) const COUNTERS: StatementCounters = StatementCounters {
     no_good_index_used: 19,
     cpu_time_ps: 20,
     max_total_memory: 21,
+    max_controlled_memory: 0,
 };
 
 /// Returns a statistic with `count` events of 20 on average, between 10 and 30.

@@ -43,6 +43,12 @@ impl EndedStatement {
         self.open.is_timed().then(|| self.open.taken())
     }
 
+    /// Returns the peaks of the session's controlled memory and of all its memory, in bytes.
+    pub fn memory(self) -> [u64; 2] {
+        let counters = [Counter::ControlledMemory, Counter::TotalMemory];
+        counters.map(|counter| self.open.values().get(counter as usize))
+    }
+
     /// Counts it. The caller is the only writer.
     #[inline(always)]
     pub(crate) fn count(self, stat: &Counts, counters: &StatementSums) {

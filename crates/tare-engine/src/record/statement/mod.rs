@@ -15,7 +15,7 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::layout::counters::{COUNTERS, LARGEST};
+use crate::layout::counters::{COUNTERS, MAXIMA};
 use crate::layout::journal::parent;
 use crate::layout::owner::StatementOwner;
 use crate::layout::program::ProgramRef;
@@ -39,6 +39,8 @@ pub use end::EndedStatement;
 pub enum Counter {
     /// The most bytes that the session had while it ran; counted by the engine.
     TotalMemory,
+    /// The most bytes of them whose use the host can limit.
+    ControlledMemory,
     /// The time in microseconds, as the host counts it.
     LockTime,
     RowsSent,
@@ -63,7 +65,8 @@ pub enum Counter {
     CpuTime,
 }
 
-const _: () = assert!(Counter::TotalMemory as usize == LARGEST && Counter::CpuTime as usize + 1 == COUNTERS);
+const _: () = assert!(Counter::ControlledMemory as usize + 1 == MAXIMA);
+const _: () = assert!(Counter::CpuTime as usize + 1 == COUNTERS);
 
 /// The outcome of a statement, from the host's diagnostics area.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,6 +115,13 @@ impl Statement {
         // slabs lie in the arena, which is never unmapped.
         let (open, thread) = unsafe { (&*place.cast::<OpenStatement>(), &*thread.cast::<Thread>()) };
         Some(Statement { open, thread })
+    }
+
+    /// Sets the peak of the session's memory while the statement ran, for hosts that count it themselves.
+    /// Called before [`Engine::end_statement`].
+    #[inline(always)]
+    pub fn set_memory_peak(self, bytes: u64) {
+        self.thread.memory.set_peak(bytes);
     }
 
     /// Returns whether the digest is wanted.

@@ -22,6 +22,8 @@ const ROWS_EXAMINED: usize = 9;
 const COUNTERS: usize = 10;
 const NO_INDEX_USED: usize = 21;
 const NO_GOOD_INDEX_USED: usize = 22;
+const CONTROLLED_MEMORY: usize = 24;
+const TOTAL_MEMORY: usize = 25;
 const SECONDARY: usize = 26;
 
 /// Adds an ended statement to the sums of its program and of its prepared statement.
@@ -40,6 +42,9 @@ pub(super) fn add(it: &StatementLocker, diagnostics: &Diagnostics, ended: EndedS
         add_outcome(sums, diagnostics, taken);
         if is_whole {
             add_counters(sums, it);
+            for (most, peak) in [CONTROLLED_MEMORY, TOTAL_MEMORY].into_iter().zip(ended.memory()) {
+                raise(&sums[most], peak);
+            }
         }
     }
 }
@@ -52,6 +57,13 @@ fn change(sum: &AtomicU64, by: u64) {
 }
 
 #[inline(always)]
+fn raise(most: &AtomicU64, to: u64) {
+    if to > most.load(Relaxed) {
+        most.store(to, Relaxed);
+    }
+}
+
+#[inline(always)]
 fn add_outcome(sums: &StatementSums, diagnostics: &Diagnostics, taken: Option<u64>) {
     let [count, sum, min, max, ..] = sums;
     change(count, 1);
@@ -60,9 +72,7 @@ fn add_outcome(sums: &StatementSums, diagnostics: &Diagnostics, taken: Option<u6
         if taken < min.load(Relaxed) {
             min.store(taken, Relaxed);
         }
-        if taken > max.load(Relaxed) {
-            max.store(taken, Relaxed);
-        }
+        raise(max, taken);
     }
     match diagnostics.status {
         outcome::ERROR => change(&sums[ERRORS], 1),

@@ -1,6 +1,6 @@
 //! The tables of statements, stages and transactions.
 
-use super::{Served, c_name};
+use super::Served;
 
 /// Lists tables: the name, the server's class of each, and its indexes.
 macro_rules! served {

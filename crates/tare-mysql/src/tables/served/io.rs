@@ -1,6 +1,6 @@
 //! The tables of files, sockets and tables.
 
-use super::{Served, c_name, symbols};
+use super::{Served, symbols};
 
 const BY_EVENT_NAME: &[&[&str]] = &[&["EVENT_NAME"]];
 const BY_OBJECT: &[&[&str]] = &[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"]];

@@ -1,0 +1,221 @@
+//! HOT PATH: memory. The engine counts by instrument. What a session has, and whether that is too much, the
+//! built-in's thread and the server's session know (`server::memory`).
+//!
+//! The owner that the server keeps with a block is the built-in's thread, or null. A free is the owner's only
+//! if it is the owner who frees; else nobody's memory shrinks but the sum of all.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_uint, c_void};
+use std::ptr::null_mut;
+
+use tare_host::process::{ENGINE, guard};
+
+use crate::abi::THREAD_INSTRUMENTED;
+use crate::abi::memory::CONTROLLED_KEY;
+use crate::server::memory::{Known, known, met};
+use crate::server::thread::{ServerThread, current, entered, settled};
+
+/// The key of what has no instrument, and of blocks that were not counted.
+const NOT_INSTRUMENTED: c_uint = 0;
+
+/// The engine's `SESSIONS`: it does not count the memory of sessions.
+const SESSIONS: bool = false;
+
+pub(crate) unsafe extern "C" fn memory_alloc(key: c_uint, size: u64, owner: *mut *mut c_void) -> c_uint {
+    if key == NOT_INSTRUMENTED {
+        // SAFETY: the server's promise: a place for the block's owner.
+        unsafe { owner.write(null_mut()) };
+        return NOT_INSTRUMENTED;
+    }
+    let known = known(key);
+    match entered() {
+        Some((thread, slab))
+            if thread.flag(THREAD_INSTRUMENTED) && ENGINE.memory_alloc_own(slab, known.class(), size) =>
+        {
+            // SAFETY: the server's promise: a place for the block's owner.
+            unsafe { owner.write(thread.address()) };
+            own(thread, known, key, size)
+        }
+        _ => alloc_slow(key, size, owner),
+    }
+}
+
+/// Counts a block of the calling thread, which the engine has counted, for its session. Returns the key that
+/// goes with it.
+#[inline(always)]
+fn own(thread: ServerThread, known: Known, key: c_uint, size: u64) -> c_uint {
+    if known.is_controlled() {
+        return own_controlled(thread, key, size);
+    }
+    thread.session_alloc(size, false);
+    key
+}
+
+// Apart, so that the others need no registers but the caller's.
+#[inline(never)]
+extern "C" fn own_controlled(thread: ServerThread, key: c_uint, size: u64) -> c_uint {
+    thread.session_alloc(size, true);
+    key | CONTROLLED_KEY
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn alloc_slow(key: c_uint, size: u64, owner: *mut *mut c_void) -> c_uint {
+    // SAFETY: the server's promise: a place for the block's owner.
+    let owner = unsafe { &mut *owner };
+    *owner = null_mut();
+    let counted = guard(None, || {
+        let known = met(key)?;
+        count(settled(), known, size)
+    });
+    match counted {
+        Some((known, Some(thread))) => {
+            *owner = thread.address();
+            own(thread, known, key, size)
+        }
+        Some((_, None)) => key,
+        None => 0,
+    }
+}
+
+/// Counts an allocation with the engine. Returns the instrument, and the thread if it owns the memory.
+/// `None`: it is not counted.
+fn count(thread: Option<ServerThread>, known: Known, size: u64) -> Option<(Known, Option<ServerThread>)> {
+    match thread {
+        Some(thread) => {
+            let owner = ENGINE.memory_alloc::<SESSIONS>(known.class(), size)?;
+            Some((known, owner.map(|_| thread)))
+        }
+        None => ENGINE.memory_alloc_unowned(known.class(), size).then_some((known, None)),
+    }
+}
+
+pub(crate) unsafe extern "C" fn memory_free(key: c_uint, size: u64, owner: *mut c_void) {
+    if key == NOT_INSTRUMENTED {
+        return;
+    }
+    let known = known(key & !CONTROLLED_KEY);
+    match entered() {
+        Some((thread, slab))
+            if thread.address() == owner && ENGINE.memory_free_own(slab, known.class(), size) =>
+        {
+            disown(thread, key, size);
+        }
+        _ => free_slow(key, size, owner),
+    }
+}
+
+/// Counts a free of the calling thread's block for its session.
+#[inline(always)]
+fn disown(thread: ServerThread, key: c_uint, size: u64) {
+    if key & CONTROLLED_KEY != 0 {
+        return disown_controlled(thread, size);
+    }
+    thread.session_free(size, false);
+}
+
+// Apart, so that the others need no registers but the caller's.
+#[inline(never)]
+extern "C" fn disown_controlled(thread: ServerThread, size: u64) {
+    thread.session_free(size, true);
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn free_slow(key: c_uint, size: u64, owner: *mut c_void) {
+    let thread = current().filter(|thread| thread.address() == owner);
+    guard((), || {
+        let Some(known) = met(key & !CONTROLLED_KEY) else { return };
+        match thread.filter(|thread| thread.is_entered()) {
+            Some(_) => ENGINE.memory_free::<SESSIONS>(known.class(), size),
+            None => ENGINE.memory_free_unowned(known.class(), size),
+        }
+    });
+    if let Some(thread) = thread {
+        disown(thread, key, size);
+    }
+}
+
+pub(crate) unsafe extern "C" fn memory_realloc(
+    key: c_uint,
+    old_size: u64,
+    new_size: u64,
+    owner: *mut *mut c_void,
+) -> c_uint {
+    // SAFETY: the server's promise: a place for the block's owner.
+    let owner = unsafe { &mut *owner };
+    *owner = null_mut();
+    guard(0, || {
+        let Some(known) = met(key & !CONTROLLED_KEY) else { return 0 };
+        let thread = settled();
+        // As the built-in does: first what comes, then what goes, and neither for the session.
+        let counted = count(thread, known, new_size);
+        match thread {
+            Some(_) => ENGINE.memory_free::<SESSIONS>(known.class(), old_size),
+            None => ENGINE.memory_free_unowned(known.class(), old_size),
+        }
+        match counted {
+            Some((_, of)) => {
+                *owner = of.map_or(null_mut(), ServerThread::address);
+                key
+            }
+            None => 0,
+        }
+    })
+}
+
+pub(crate) unsafe extern "C" fn memory_claim(
+    key: c_uint,
+    size: u64,
+    owner: *mut *mut c_void,
+    is_claim: bool,
+) -> c_uint {
+    // SAFETY: the server's promise: the place of the block's owner.
+    let owner = unsafe { &mut *owner };
+    let bare = key & !CONTROLLED_KEY;
+    let known = guard(None, || met(bare));
+    match known {
+        None => {
+            *owner = null_mut();
+            0
+        }
+        Some(known) if known.is_server_wide() => {
+            *owner = null_mut();
+            key
+        }
+        Some(known) if is_claim => claim(known, key, size, owner),
+        Some(known) => {
+            disclaim(known, key, size, std::mem::replace(owner, null_mut()));
+            key
+        }
+    }
+}
+
+/// Makes a block that nobody owns the calling thread's.
+#[inline(never)]
+fn claim(known: Known, key: c_uint, size: u64, owner: &mut *mut c_void) -> c_uint {
+    let thread = guard(None, || {
+        let thread = settled()?;
+        ENGINE.memory_alloc::<SESSIONS>(known.class(), size)??;
+        ENGINE.memory_free_unowned(known.class(), size);
+        Some(thread)
+    });
+    match thread {
+        Some(thread) => {
+            *owner = thread.address();
+            own(thread, known, key & !CONTROLLED_KEY, size)
+        }
+        None => key,
+    }
+}
+
+/// Makes a block one that nobody owns.
+#[inline(never)]
+fn disclaim(known: Known, key: c_uint, size: u64, owner: *mut c_void) {
+    if owner.is_null() {
+        return;
+    }
+    // SAFETY: the server's promise: its own block, once.
+    unsafe { memory_free(key, size, owner) };
+    guard((), || ENGINE.memory_disowned(known.class(), size));
+}

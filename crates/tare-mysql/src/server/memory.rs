@@ -1,0 +1,258 @@
+//! HOT PATH: the instruments of memory, and the memory of sessions, which the built-in's objects keep: so
+//! `threads`, `accounts` and its siblings are the built-in's, and limits the server's.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_uint, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use tare_engine::snapshot::{ClassId, Kind, Properties};
+
+use super::events::follow_one;
+use super::instruments::{Find, name, register};
+use super::thread::ServerThread;
+use crate::abi::Class;
+use crate::abi::memory::{CONTROLLED, MemoryUse, SERVER_WIDE, SessionMemory, THREAD_MEMORY, THREAD_SESSION};
+use crate::original::Original;
+
+/// The most instruments of memory. Those with a higher key are not counted.
+const MOST: usize = 2048;
+
+/// By key: what is known of an instrument.
+static KNOWN: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
+static FIND: OnceLock<Find> = OnceLock::new();
+
+/// The server's functions that count memory which `connection_memory_limit` controls.
+pub(crate) static LIMIT_ALLOC: Original = Original::new();
+/// See [`LIMIT_ALLOC`].
+pub(crate) static LIMIT_FREE: Original = Original::new();
+/// Their type.
+pub(crate) type Limit = unsafe extern "C" fn(*mut c_void, usize);
+
+/// What is known of an instrument: the engine's number, 0 for none, and flags.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Known(u32);
+
+impl Known {
+    const CONTROLLED: u32 = 1 << 16;
+    const SERVER_WIDE: u32 = 1 << 17;
+
+    #[inline(always)]
+    pub(crate) fn class(self) -> ClassId {
+        self.0 as ClassId
+    }
+
+    /// Returns whether its memory counts for the limits of a session.
+    #[inline(always)]
+    pub(crate) fn is_controlled(self) -> bool {
+        self.0 & Known::CONTROLLED != 0
+    }
+
+    /// Returns whether its memory belongs to no thread.
+    pub(crate) fn is_server_wide(self) -> bool {
+        self.0 & Known::SERVER_WIDE != 0
+    }
+}
+
+/// Sets the built-in's function that finds an instrument by its key.
+///
+/// # Safety
+///
+/// It may be called from any thread with any number, and returns null or an instrument that is never removed.
+pub(crate) unsafe fn set_list(find: Find) {
+    let _set_once = FIND.set(find);
+}
+
+/// Returns what is known of an instrument, if anything is.
+#[inline(always)]
+pub(crate) fn known(key: c_uint) -> Known {
+    KNOWN.get(key as usize).map_or(Known(0), |known| Known(known.load(Relaxed)))
+}
+
+/// Returns what is known of an instrument, with which the engine is made known first; `None`: there is none,
+/// or its memory is not counted.
+pub(crate) fn met(key: c_uint) -> Option<Known> {
+    match known(key) {
+        Known(0) => meet(key, class(key)?),
+        known => Some(known),
+    }
+}
+
+fn class(key: c_uint) -> Option<&'static Class> {
+    // SAFETY: the promise of `set_list`.
+    FIND.get().and_then(|find| unsafe { find(key).as_ref() })
+}
+
+#[cold]
+fn meet(key: c_uint, class: &Class) -> Option<Known> {
+    let known = KNOWN.get(key as usize)?;
+    let properties = Properties { global: class.flags & SERVER_WIDE != 0, ..Properties::default() };
+    let id = register(class, |_| Some(Kind::Memory), properties).filter(|id| *id != 0)?;
+    follow_one(id, class);
+    let flags = flags(class);
+    known.store(u32::from(id) | flags, Relaxed);
+    Some(Known(u32::from(id) | flags))
+}
+
+fn flags(class: &Class) -> u32 {
+    let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+    flag(class.enforced_flags.load(Relaxed) & CONTROLLED != 0, Known::CONTROLLED)
+        | flag(class.flags & SERVER_WIDE != 0, Known::SERVER_WIDE)
+}
+
+/// Returns every instrument with its key.
+fn all() -> impl Iterator<Item = (c_uint, &'static Class)> {
+    (1..MOST as c_uint).map_while(|key| Some((key, class(key)?)))
+}
+
+/// Returns the names of all instruments, with their numbers in the built-in's arrays.
+pub(crate) fn numbers() -> impl Iterator<Item = (&'static str, usize)> {
+    all().filter_map(|(_, class)| Some((name(class)?, class.index as usize)))
+}
+
+/// Makes every instrument known to the engine, so that those without an event have rows, too.
+pub(crate) fn meet_all() {
+    for (key, _) in all() {
+        let _known = met(key);
+    }
+}
+
+/// Sets the engine's flags of every instrument to the built-in's, after somebody has updated those.
+pub(crate) fn follow() {
+    for (key, class) in all() {
+        let id = known(key).class();
+        if id != 0 {
+            follow_one(id, class);
+            KNOWN[key as usize].store(u32::from(id) | flags(class), Relaxed);
+        }
+    }
+}
+
+impl MemoryUse {
+    #[inline(always)]
+    fn alloc(&self, bytes: u64) {
+        let used = self.used.load(Relaxed).wrapping_add(bytes);
+        self.used.store(used, Relaxed);
+        if used > self.peak.load(Relaxed) {
+            self.peak.store(used, Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn free(&self, bytes: u64) {
+        self.used.store(self.used.load(Relaxed).saturating_sub(bytes), Relaxed);
+    }
+
+    /// Begins a statement. Returns what its end needs if it is nested.
+    #[inline(always)]
+    fn begin(&self, is_nested: bool) -> [u64; 2] {
+        let (used, peak) = (self.used.load(Relaxed), self.peak.load(Relaxed));
+        if peak > self.most.load(Relaxed) {
+            self.most.store(peak, Relaxed);
+        }
+        let before = if is_nested { self.statement_peak.load(Relaxed).max(peak) } else { 0 };
+        self.peak.store(used, Relaxed);
+        self.statement_peak.store(used, Relaxed);
+        [used, before]
+    }
+
+    /// Ends a statement. Returns the peak during it; of a nested one, by how much that exceeds what there was
+    /// before.
+    #[inline(always)]
+    fn end(&self, nested: Option<[u64; 2]>) -> u64 {
+        let (peak, statement_peak) = (self.peak.load(Relaxed), self.statement_peak.load(Relaxed));
+        let most = peak.max(statement_peak);
+        let Some([used, before]) = nested else {
+            if peak > statement_peak {
+                self.statement_peak.store(peak, Relaxed);
+            }
+            return most;
+        };
+        if peak > self.most.load(Relaxed) {
+            self.most.store(peak, Relaxed);
+        }
+        self.statement_peak.store(before, Relaxed);
+        most.saturating_sub(used)
+    }
+}
+
+impl ServerThread {
+    #[inline(always)]
+    fn memory(self) -> &'static SessionMemory {
+        let at = self.word(THREAD_MEMORY);
+        // SAFETY: a thread of the built-in's has these words at this place (`startup::checks`); none is ever
+        // unmapped.
+        unsafe { &*std::ptr::from_ref(at).cast::<SessionMemory>() }
+    }
+
+    /// Counts an allocation of the calling thread, which this is, for its session. May kill the session.
+    #[inline(always)]
+    pub(crate) fn session_alloc(self, bytes: u64, is_controlled: bool) {
+        let memory = self.memory();
+        memory.total.alloc(bytes);
+        if is_controlled {
+            memory.controlled.alloc(bytes);
+            self.limit(&LIMIT_ALLOC, bytes);
+        }
+    }
+
+    /// Counts a free of the calling thread, which this is, for its session.
+    #[inline(always)]
+    pub(crate) fn session_free(self, bytes: u64, is_controlled: bool) {
+        let memory = self.memory();
+        memory.total.free(bytes);
+        if is_controlled {
+            memory.controlled.free(bytes);
+            self.limit(&LIMIT_FREE, bytes);
+        }
+    }
+
+    #[inline(always)]
+    fn limit(self, count: &Original, bytes: u64) {
+        if self.word(THREAD_SESSION).load(Relaxed) != 0 {
+            // SAFETY: a function of this type, for a thread of the built-in's that has a session.
+            unsafe { count.function::<Limit>()(self.address(), bytes as usize) };
+        }
+    }
+
+    /// Begins a statement. Returns what the end of a nested one needs: for controlled memory, and for all.
+    #[inline(always)]
+    pub(crate) fn begin_memory(self, is_nested: bool) -> [[u64; 2]; 2] {
+        let memory = self.memory();
+        [memory.controlled.begin(is_nested), memory.total.begin(is_nested)]
+    }
+
+    /// Ends a statement. Returns the peaks of controlled memory and of all.
+    #[inline(always)]
+    pub(crate) fn end_memory(self, nested: Option<[[u64; 2]; 2]>) -> [u64; 2] {
+        let memory = self.memory();
+        let [controlled, total] = nested.map_or([None; 2], |before| before.map(Some));
+        [memory.controlled.end(controlled), memory.total.end(total)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    #[test]
+    fn peaks_are_those_of_the_built_in() {
+        let word = || AtomicU64::new(0);
+        let memory = MemoryUse { used: word(), peak: word(), statement_peak: word(), most: word() };
+        memory.alloc(1000);
+        memory.free(400);
+        let _outer = memory.begin(false);
+        assert_eq!(memory.most.load(Relaxed), 1000);
+        memory.alloc(300);
+        let inner = memory.begin(true);
+        assert_eq!(inner, [900, 900]);
+        memory.alloc(2000);
+        memory.free(2500);
+        assert_eq!(memory.end(Some(inner)), 2000, "what it has added to what there was");
+        assert_eq!(memory.end(None), 2900);
+        memory.free(10_000);
+        assert_eq!((memory.used.load(Relaxed), memory.most.load(Relaxed)), (0, 2900));
+    }
+}
