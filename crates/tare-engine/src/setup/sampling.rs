@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use super::readers::StatementReaders;
 use crate::Engine;
-use crate::read::FoundThread;
 
 /// Setting for the choice of statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -265,13 +264,12 @@ impl Engine {
 
     /// Returns the number of statements that clients have begun.
     fn statements_begun(&self) -> u32 {
-        let begun = |(id, thread): &FoundThread| {
-            let begun = thread.begun.load(Relaxed);
-            if self.still_lives(thread, *id) { begun } else { 0 }
-        };
         self.unfolding(|| {
             let departed = self.sampling.departed.load(Relaxed);
-            self.live_threads().iter().map(begun).fold(departed, u32::wrapping_add)
+            self.live_threads().iter().fold(departed, |sum, (id, thread)| {
+                let begun = thread.begun.load(Relaxed);
+                if self.still_lives(thread, *id) { sum.wrapping_add(begun) } else { sum }
+            })
         })
     }
 }
