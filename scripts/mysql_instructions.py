@@ -10,6 +10,7 @@ client `mariadb`, and the server of `scripts/hosts.sh mysql`; run it as root. Ab
 
 import glob
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -90,6 +91,7 @@ def main(setting, library):
     finally:
         subprocess.run([*client, "SHUTDOWN"], capture_output=True)
         process.wait()
+    shutil.rmtree(home)
 
 
 if __name__ == "__main__":
