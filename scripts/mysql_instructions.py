@@ -5,11 +5,12 @@
 
 Valgrind's callgrind counts the connection's thread; sysbench sends twice as many transactions the second time, and the
 difference of both is what one takes. `sampled` needs the library of `make provider-mysql`. Needs valgrind, sysbench, the
-client `mariadb`, and the server of `scripts/hosts.sh mysql`; run it as root. About 5 minutes on 2 cores.
+client `mariadb`, and the server of `scripts/hosts.sh mysql`; run it as root. About 6 minutes on 2 cores.
 """
 
 import glob
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,8 +27,8 @@ EVERYTHING = ["--performance-schema-instrument=%=ON"] + [
 OPTIONS = {"off": ["--performance-schema=OFF"], "defaults": [], "everything": EVERYTHING, "sampled": EVERYTHING}
 SETTINGS = "level=sampled; sample=1/64; slow-after=3600s"
 LOADS = [
-    ("point select, prepared", "oltp_point_select", "auto", 400),
-    ("point select, text", "oltp_point_select", "disable", 400),
+    ("point select, prepared", "oltp_point_select", "auto", 2000),
+    ("point select, text", "oltp_point_select", "disable", 2000),
     ("oltp_read_only", "oltp_read_only", "auto", 40),
     ("oltp_read_write", "oltp_read_write", "auto", 40),
 ]
@@ -90,6 +91,7 @@ def main(setting, library):
     finally:
         subprocess.run([*client, "SHUTDOWN"], capture_output=True)
         process.wait()
+    shutil.rmtree(home)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,17 @@ fn is_skipped(socket: &Socket) -> bool {
     ENGINE.is_class_sampled(class) && ENGINE.skips_early().unwrap_or_else(skips_late)
 }
 
+/// Returns whether a wait is skipped, if that can be told without a call.
+#[inline(always)]
+fn is_skipped_early(socket: &Socket) -> bool {
+    if !ENGINE.looks_for_slowness() {
+        return false;
+    }
+    // SAFETY: a socket of the built-in's has an instrument, which is never removed.
+    let class = unsafe { socket.class.as_ref() }.map_or(0, instruments::known);
+    class != 0 && ENGINE.is_class_sampled(class) && ENGINE.skips_early() == Some(true)
+}
+
 /// Decides [`is_skipped`] in a statement that may be slow.
 #[cold]
 #[inline(never)]
@@ -97,6 +108,23 @@ pub(crate) unsafe extern "C" fn start_socket_wait(
     socket: *const Socket,
     op: c_uint,
     _count: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut ObjectLocker {
+    // SAFETY: the server's promise: a socket of the built-in's.
+    if is_skipped_early(unsafe { &*socket }) {
+        return null_mut();
+    }
+    // SAFETY: the server's promise.
+    unsafe { start_further_socket_wait(locker, socket, op, file, line) }
+}
+
+/// Begins a wait that is not skipped early. Apart, so that the others need no registers but the caller's.
+#[inline(never)]
+unsafe extern "C" fn start_further_socket_wait(
+    locker: *mut ObjectLocker,
+    socket: *const Socket,
+    op: c_uint,
     file: *const c_char,
     line: c_uint,
 ) -> *mut ObjectLocker {

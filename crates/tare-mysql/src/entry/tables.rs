@@ -274,8 +274,8 @@ pub(crate) unsafe extern "C" fn start_table_lock_wait(
         EXTERNAL => note(&of.external_lock, kind),
         _ => {}
     }
-    let Some((_, kind)) = kind.filter(|_| settled().is_some()) else { return null_mut() };
-    if ENGINE.skips_class(fixed::TABLE_LOCK) {
+    let Some((_, kind)) = kind else { return null_mut() };
+    if ENGINE.skips_class(fixed::TABLE_LOCK) || settled().is_none() {
         return null_mut();
     }
     let Some(known) = known(of) else { return null_mut() };

@@ -22,8 +22,14 @@ static KNOWN: [AtomicU16; MOST] = [const { AtomicU16::new(0) }; MOST];
 /// Returns the engine's number of an object's instrument; 0: its events are not counted.
 #[inline(always)]
 pub(crate) fn of(class: &Class) -> ClassId {
-    let known = KNOWN[class.index as usize % MOST].load(Relaxed);
+    let known = known(class);
     if known != 0 { known } else { meet(class) }
+}
+
+/// Returns the engine's number of an object's instrument; 0: it is not met yet, or not counted.
+#[inline(always)]
+pub(crate) fn known(class: &Class) -> ClassId {
+    KNOWN[class.index as usize % MOST].load(Relaxed)
 }
 
 #[cold]

@@ -162,12 +162,8 @@ impl MemoryUse {
     fn end(&self, nested: Option<[u64; 2]>) -> u64 {
         let (peak, statement_peak) = (self.peak.load(Relaxed), self.statement_peak.load(Relaxed));
         let most = peak.max(statement_peak);
-        let Some([used, before]) = nested else {
-            if peak > statement_peak {
-                self.statement_peak.store(peak, Relaxed);
-            }
-            return most;
-        };
+        // Nobody reads the peak of a statement that is not nested before the next one begins.
+        let Some([used, before]) = nested else { return most };
         if peak > self.most.load(Relaxed) {
             self.most.store(peak, Relaxed);
         }
