@@ -317,14 +317,14 @@ fn blocks_have_all_that_is_recorded_of_a_statement() {
 
 #[test]
 fn the_layout_that_readers_elsewhere_know_is_the_one_they_are_told() {
-    // Recorded by format 1. Should this fail, raise `RecordedStatement::FORMAT`, and record anew.
+    // Recorded by format 2. Should this fail, raise `RecordedStatement::FORMAT`, and record anew.
     let words = [
         0x9_000B,
         1000,
         0,
         4000,
         0x9_0007,
-        0x21_0000_000E,
+        0x21_0000_001C,
         0x802,
         5,
         3,
@@ -344,7 +344,7 @@ fn the_layout_that_readers_elsewhere_know_is_the_one_they_are_told() {
             (Some("db"), Some("select 1"))
         );
     });
-    assert_eq!((seen, RecordedStatement::FORMAT), (1, 1));
+    assert_eq!((seen, RecordedStatement::FORMAT), (1, 2));
 }
 
 /// What may happen between two moments.

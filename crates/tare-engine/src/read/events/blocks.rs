@@ -165,7 +165,7 @@ pub struct RecordedStatement<'a> {
 
 impl<'a> RecordedStatement<'a> {
     /// Number of the record layout. A reader must decode only blocks of this version.
-    pub const FORMAT: u64 = 1;
+    pub const FORMAT: u64 = 2;
 
     /// Calls `each` with the statements in a block's words, in the order of their ends; `first` is the number
     /// of the first one. Stops at words that are not a record and returns them.
