@@ -277,8 +277,8 @@ fn whatever_happens_the_names_of_a_row_belong_together() {
             let set_us = now_us(&mut conn);
             let (begin, first) = (Instant::now(), status(&mut conn, "ash_samples"));
             let (mut seen, mut taken, mut readings) = (Read::new(), 0, 0);
-            // On a machine that leaves the server little time fewer samples are enough, and it takes longer until
-            // somebody has waited.
+            // On a machine that leaves the server little time fewer samples are enough, and it takes longer
+            // until somebody has waited.
             let is_enough = |taken: u64, seen: &Read, lasted: Duration| match lasted < LIMIT {
                 true => taken >= samples && blocked(seen, "ROW LOCK") > WAITERS,
                 false => taken >= SAMPLES[1],
