@@ -60,8 +60,10 @@ impl Engine {
     /// and the caller must call [`Engine::memory_alloc`].
     #[inline(always)]
     pub fn memory_alloc_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> Option<ThreadRef> {
-        let (thread, cell) = self.usual_memory_cell(current()?, class, ENABLED | MEMORY)?;
-        cell.alloc(bytes);
+        let thread = current()?;
+        if !self.memory_alloc_own(thread.handle(), class, bytes) {
+            return None;
+        }
         if SESSIONS {
             thread.memory.alloc(bytes);
         }
@@ -91,13 +93,12 @@ impl Engine {
     /// [`Engine::memory_free`].
     #[inline(always)]
     pub fn memory_free_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> bool {
-        let usual = current().and_then(|thread| self.usual_memory_cell(thread, class, MEMORY));
-        let Some((thread, cell)) = usual else { return false };
-        cell.free(bytes);
-        if SESSIONS {
+        let Some(thread) = current() else { return false };
+        let is_counted = self.memory_free_own(thread.handle(), class, bytes);
+        if SESSIONS && is_counted {
             thread.memory.free(bytes);
         }
-        true
+        is_counted
     }
 
     /// Counts an allocation of the calling thread, which the caller knows, on the fast path. Returns false if
@@ -105,10 +106,7 @@ impl Engine {
     #[inline(always)]
     pub fn memory_alloc_own(&self, thread: ThreadRef, class: ClassId, bytes: u64) -> bool {
         let usual = self.usual_memory_cell(thread.slab(), class, ENABLED | MEMORY);
-        usual.is_some_and(|(_, cell)| {
-            cell.alloc(bytes);
-            true
-        })
+        usual.inspect(|cell| cell.alloc(bytes)).is_some()
     }
 
     /// Counts a free of the calling thread, which the caller knows, on the fast path. Returns false if
@@ -116,10 +114,7 @@ impl Engine {
     #[inline(always)]
     pub fn memory_free_own(&self, thread: ThreadRef, class: ClassId, bytes: u64) -> bool {
         let usual = self.usual_memory_cell(thread.slab(), class, MEMORY);
-        usual.is_some_and(|(_, cell)| {
-            cell.free(bytes);
-            true
-        })
+        usual.inspect(|cell| cell.free(bytes)).is_some()
     }
 
     /// Counts a reallocation: a free and an allocation. `None` means the same as in [`Engine::memory_alloc`].
@@ -228,7 +223,7 @@ impl Engine {
         thread: &'static Thread,
         class: ClassId,
         switches: u8,
-    ) -> Option<(&'static Thread, &'static MemoryCell)> {
+    ) -> Option<&'static MemoryCell> {
         if self.registry.switches(class) & (switches | SERVER_WIDE) != switches {
             return None;
         }
@@ -237,7 +232,7 @@ impl Engine {
         }
         let base = self.arena.base();
         let place = self.usual_cell(base, thread, class, SummaryFamily::Memory)?;
-        Some((thread, base.at(place)))
+        Some(base.at(place))
     }
 
     fn own_memory_cell(

@@ -25,13 +25,10 @@ use crate::layout::cell_list::ListedCell;
 use crate::memory::arena::{BlockUse, Own, WORDS};
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
-use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
+use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, FoundThread, Thread};
 
 /// The number of remaining threads per thread that may end without noting spans.
 const STAYING: u32 = 8;
-
-/// A thread, and its id when it was found.
-pub(crate) type ThreadMemory = (&'static Thread, u64);
 
 /// A sum and its parts.
 pub(crate) struct Branch<'a> {
@@ -40,24 +37,24 @@ pub(crate) struct Branch<'a> {
     /// accounts, of all the hosts.
     parts: Vec<(&'static Party, u32, Branch<'static>)>,
     /// Threads that are in none of the parts.
-    threads: Vec<ThreadMemory>,
+    threads: Vec<FoundThread>,
     /// Of the sum of all: threads that are in parts. What they use now is added here and not in the parts, as
     /// the sum of all already has what ended threads of the parts use.
-    in_parts: Vec<ThreadMemory>,
+    in_parts: Vec<FoundThread>,
 }
 
 impl Engine {
     /// Returns every thread that has not left its sums.
-    pub(crate) fn found_threads(&self) -> Vec<ThreadMemory> {
+    pub(crate) fn found_threads(&self) -> Vec<FoundThread> {
         let stays = |thread: &&Thread| thread.alive.load(Acquire) != 0;
-        self.slabs().filter(stays).map(as_found).collect()
+        self.slabs().filter(stays).map(Thread::found).collect()
     }
 
     /// Returns the sum of all, with its parts.
-    pub(crate) fn trunk(&self, threads: &[ThreadMemory]) -> Branch<'_> {
+    pub(crate) fn trunk(&self, threads: &[FoundThread]) -> Branch<'_> {
         let mut parts = Vec::new();
         self.each_party(HOST, |host| parts.push(self.part(HOST, host, threads)));
-        let has_host = |(thread, _): &ThreadMemory| thread.parties[HOST].load(Relaxed) != 0;
+        let has_host = |(_, thread): &FoundThread| thread.parties[HOST].load(Relaxed) != 0;
         let (in_parts, threads) = threads.iter().copied().partition(has_host);
         Branch { sums: &self.ended, parts, threads, in_parts }
     }
@@ -67,7 +64,7 @@ impl Engine {
         &self,
         kind: usize,
         party: &'static Party,
-        threads: &[ThreadMemory],
+        threads: &[FoundThread],
     ) -> Branch<'static> {
         let place = self.arena.offset_of(party);
         let mut parts = Vec::new();
@@ -79,7 +76,7 @@ impl Engine {
                 }
             });
         }
-        let is_own = |(thread, _): &ThreadMemory| {
+        let is_own = |(_, thread): &FoundThread| {
             thread.parties[kind].load(Relaxed) == place
                 && (kind == ACCOUNT || thread.parties[ACCOUNT].load(Relaxed) == 0)
         };
@@ -91,7 +88,7 @@ impl Engine {
         &self,
         kind: usize,
         party: &'static Party,
-        threads: &[ThreadMemory],
+        threads: &[FoundThread],
     ) -> (&'static Party, u32, Branch<'static>) {
         (party, party.head.generation(), self.branch(kind, party, threads))
     }
@@ -109,7 +106,7 @@ impl Engine {
             }
         }
         let threads = branch.threads.iter().map(|found| (found, false));
-        for ((thread, id), in_part) in threads.chain(branch.in_parts.iter().map(|found| (found, true))) {
+        for ((id, thread), in_part) in threads.chain(branch.in_parts.iter().map(|found| (found, true))) {
             let spans = self.thread_spans(thread, class);
             if self.is_found(thread, *id) {
                 add(if in_part { spans.map(|span| Span::flat(span.now)) } else { spans });
@@ -202,7 +199,7 @@ impl Engine {
         match account {
             Some(account) => {
                 if let Some(ended) = of_account.filter(|ended| *ended > 1) {
-                    let found = || self.members(account).map(as_found).collect::<Vec<_>>();
+                    let found = || self.members(account).map(Thread::found).collect::<Vec<_>>();
                     let branch = || self.branch(ACCOUNT, account, &found());
                     self.note_ended(account.sums(SummaryFamily::Memory), thread, ended, branch);
                 }
@@ -248,10 +245,6 @@ impl Engine {
             sums.each(&self.arena, |class, _| note(class));
         }
     }
-}
-
-fn as_found(thread: &'static Thread) -> ThreadMemory {
-    (thread, thread.thread_id.load(Relaxed))
 }
 
 /// Counts a thread that ended without a note. Returns the number of such threads, and restarts it, if there

@@ -8,9 +8,8 @@ use crate::layout::bank::{Bank, with_cell};
 use crate::layout::cell::{Cell, SummaryFamily, Viewer};
 use crate::layout::error::ErrorCell;
 use crate::memory::arena::Offset;
-use crate::read::FoundThread;
 use crate::snapshot::{ClassId, ConnectionCounts, Kind};
-use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
+use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, FoundThread, Thread};
 
 /// Instrument name under which errors of all numbers are counted.
 const ERROR: &str = "error";

@@ -30,7 +30,7 @@ pub(crate) use crate::clock::Scale;
 use crate::layout::cell::Plain;
 use crate::memory::arena::{BlockUse, WORDS};
 use crate::snapshot::{Stat, Summary};
-use crate::thread::Thread;
+use crate::thread::{FoundThread, Thread};
 
 pub use digests::DigestSnapshot;
 pub use events::{
@@ -46,10 +46,6 @@ pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 
 /// Callback that receives the rows of a summary one by one.
 pub type SummarySink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;
-
-/// A live thread and its THREAD_ID. The thread may end at any time, and another one get its slab: whoever has
-/// read the slab asks [`Engine::still_lives`] with this THREAD_ID, not with that in the slab by then.
-pub(crate) type FoundThread = (u64, &'static Thread);
 
 impl Engine {
     /// Returns every live thread, in the order of THREAD_ID.
@@ -77,8 +73,7 @@ impl Engine {
             if thread.alive.load(Acquire) != 1 {
                 return None;
             }
-            let id = thread.thread_id.load(Relaxed);
-            wanted(id, thread).then_some((id, thread))
+            Some(thread.found()).filter(|(id, _)| wanted(*id, thread))
         };
         let mut threads: Vec<FoundThread> = self.slabs().filter_map(found).collect();
         threads.sort_by_key(|(id, _)| *id);

@@ -2,8 +2,8 @@
 
 use crate::Engine;
 use crate::memory::lost::Lost;
-use crate::read::{FoundThread, patiently};
-use crate::thread::Thread;
+use crate::read::patiently;
+use crate::thread::{FoundThread, Thread};
 
 /// An address in the host's cache of clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::memory::text;
-use crate::read::FoundThread;
 use crate::snapshot::{AttributeRow, ConnectionsRow, Grouping, Owner, ThreadKey};
+use crate::thread::FoundThread;
 
 /// An account, user or host at the time it was found. Its slot may belong to another one by the time it has
 /// been read.

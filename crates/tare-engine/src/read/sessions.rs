@@ -6,11 +6,10 @@ use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::count::session::{MAX_SESSION_COUNTERS, SessionCounter, SessionCounters};
 use crate::memory::lost::Lost;
-use crate::read::FoundThread;
 use crate::read::parties::SeenParty;
 use crate::read::patiently;
 use crate::snapshot::{Grouping, Owner};
-use crate::thread::Thread;
+use crate::thread::{FoundThread, Thread};
 
 /// Counters of a session, or sums over all sessions of an account, a user or a host.
 #[derive(Clone, Debug)]

@@ -12,12 +12,13 @@ use crate::layout::cell::{Counts, IoCell, SummaryFamily, Viewer};
 use crate::layout::program::Program;
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
-use crate::read::{FoundThread, persistently};
+use crate::read::persistently;
 use crate::setup::actors::ActorRule;
 use crate::setup::instrument::{KINDS, LevelMove, lock};
 use crate::setup::objects::ObjectRule;
 use crate::snapshot::Recording;
 use crate::snapshot::*;
+use crate::thread::FoundThread;
 
 impl Engine {
     /// Returns every instrument of `setup_instruments`, in the built-in's order.

@@ -358,14 +358,13 @@ impl Engine {
         sink: SummarySink<'_, S>,
     ) {
         // Threads that connect from here on are missing. Those that leave are in the party's sums by then.
-        let threads: Vec<(&Thread, u64)> =
-            self.live_threads().into_iter().map(|(id, thread)| (thread, id)).collect();
+        let threads = self.live_threads();
         for party in self.parties(kind) {
             let tallies = self.unfolding(|| {
                 let mut tallies = self.sums_tallies::<T>(family, &party, of);
                 let belongs =
                     |thread: &Thread| thread.parties[kind].load(Relaxed) == self.arena.offset_of(party.slot);
-                for (thread, id) in threads.iter().filter(|(thread, _)| belongs(thread)) {
+                for (id, thread) in threads.iter().filter(|(_, thread)| belongs(thread)) {
                     let own = self.thread_tallies::<T>(family, VIEWERS_OF[kind], thread, of);
                     if belongs(thread) && self.still_lives(thread, *id) {
                         merge(&mut tallies, &own);

@@ -12,7 +12,7 @@ use tare_host::process::{ENGINE, guard};
 
 use crate::abi::THREAD_INSTRUMENTED;
 use crate::abi::memory::CONTROLLED_KEY;
-use crate::server::memory::{Known, known, met};
+use crate::server::memory::{MemoryInstrument, known, met};
 use crate::server::thread::{ServerThread, current, entered, settled};
 
 /// The key of what has no instrument, and of blocks that were not counted.
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn memory_alloc(key: c_uint, size: u64, owner: *mut
 /// Counts a block of the calling thread, which the engine has counted, for its session. Returns the key that
 /// goes with it.
 #[inline(always)]
-fn own(thread: ServerThread, known: Known, key: c_uint, size: u64) -> c_uint {
+fn own(thread: ServerThread, known: MemoryInstrument, key: c_uint, size: u64) -> c_uint {
     if known.is_controlled() {
         return own_controlled(thread, key, size);
     }
@@ -66,7 +66,7 @@ extern "C" fn alloc_slow(key: c_uint, size: u64, owner: *mut *mut c_void) -> c_u
     *owner = null_mut();
     let counted = guard(None, || {
         let known = met(key)?;
-        count(settled(), known, size)
+        Some((known, count(settled(), known, size)?))
     });
     match counted {
         Some((known, Some(thread))) => {
@@ -78,15 +78,14 @@ extern "C" fn alloc_slow(key: c_uint, size: u64, owner: *mut *mut c_void) -> c_u
     }
 }
 
-/// Counts an allocation with the engine. Returns the instrument, and the thread if it owns the memory.
-/// `None`: it is not counted.
-fn count(thread: Option<ServerThread>, known: Known, size: u64) -> Option<(Known, Option<ServerThread>)> {
+/// Counts an allocation with the engine. Returns the thread if it owns the memory. `None`: it is not counted.
+fn count(thread: Option<ServerThread>, known: MemoryInstrument, size: u64) -> Option<Option<ServerThread>> {
     match thread {
         Some(thread) => {
             let owner = ENGINE.memory_alloc::<SESSIONS>(known.class(), size)?;
-            Some((known, owner.map(|_| thread)))
+            Some(owner.map(|_| thread))
         }
-        None => ENGINE.memory_alloc_unowned(known.class(), size).then_some((known, None)),
+        None => ENGINE.memory_alloc_unowned(known.class(), size).then_some(None),
     }
 }
 
@@ -155,7 +154,7 @@ pub(crate) unsafe extern "C" fn memory_realloc(
             None => ENGINE.memory_free_unowned(known.class(), old_size),
         }
         match counted {
-            Some((_, of)) => {
+            Some(of) => {
                 *owner = of.map_or(null_mut(), ServerThread::address);
                 key
             }
@@ -193,7 +192,7 @@ pub(crate) unsafe extern "C" fn memory_claim(
 
 /// Makes a block that nobody owns the calling thread's.
 #[inline(never)]
-fn claim(known: Known, key: c_uint, size: u64, owner: &mut *mut c_void) -> c_uint {
+fn claim(known: MemoryInstrument, key: c_uint, size: u64, owner: &mut *mut c_void) -> c_uint {
     let thread = guard(None, || {
         let thread = settled()?;
         ENGINE.memory_alloc::<SESSIONS>(known.class(), size)??;
@@ -211,7 +210,7 @@ fn claim(known: Known, key: c_uint, size: u64, owner: &mut *mut c_void) -> c_uin
 
 /// Makes a block one that nobody owns.
 #[inline(never)]
-fn disclaim(known: Known, key: c_uint, size: u64, owner: *mut c_void) {
+fn disclaim(known: MemoryInstrument, key: c_uint, size: u64, owner: *mut c_void) {
     if owner.is_null() {
         return;
     }

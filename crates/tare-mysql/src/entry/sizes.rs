@@ -65,8 +65,9 @@ pub(crate) unsafe extern "C" fn allocate(class: *mut c_void, size: usize, flags:
         // SAFETY: a block that the server has just got and filled with zeros, which nobody else knows.
         unsafe { give_back(block.cast(), size) };
         guard((), || {
-            if let Some(made) = MADE.take() {
-                MADE.set(Some([made, vec![(block.expose_provenance(), size)]].concat()));
+            if let Some(mut made) = MADE.take() {
+                made.push((block.expose_provenance(), size));
+                MADE.set(Some(made));
             }
         });
     }

@@ -18,7 +18,7 @@ use crate::original::Original;
 /// The most instruments of memory. Those with a higher key are not counted.
 const MOST: usize = 2048;
 
-/// By key: what is known of an instrument.
+/// Instruments of memory, by key.
 static KNOWN: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 static FIND: OnceLock<Find> = OnceLock::new();
 
@@ -29,11 +29,11 @@ pub(crate) static LIMIT_FREE: Original = Original::new();
 /// Their type.
 pub(crate) type Limit = unsafe extern "C" fn(*mut c_void, usize);
 
-/// What is known of an instrument: the engine's number, 0 for none, and flags.
+/// An instrument of memory: the engine's number, 0 for none, and flags.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Known(u32);
+pub(crate) struct MemoryInstrument(u32);
 
-impl Known {
+impl MemoryInstrument {
     const CONTROLLED: u32 = 1 << 16;
     const SERVER_WIDE: u32 = 1 << 17;
 
@@ -45,12 +45,12 @@ impl Known {
     /// Returns whether its memory counts for the limits of a session.
     #[inline(always)]
     pub(crate) fn is_controlled(self) -> bool {
-        self.0 & Known::CONTROLLED != 0
+        self.0 & MemoryInstrument::CONTROLLED != 0
     }
 
     /// Returns whether its memory belongs to no thread.
     pub(crate) fn is_server_wide(self) -> bool {
-        self.0 & Known::SERVER_WIDE != 0
+        self.0 & MemoryInstrument::SERVER_WIDE != 0
     }
 }
 
@@ -65,15 +65,15 @@ pub(crate) unsafe fn set_list(find: Find) {
 
 /// Returns what is known of an instrument, if anything is.
 #[inline(always)]
-pub(crate) fn known(key: c_uint) -> Known {
-    KNOWN.get(key as usize).map_or(Known(0), |known| Known(known.load(Relaxed)))
+pub(crate) fn known(key: c_uint) -> MemoryInstrument {
+    KNOWN.get(key as usize).map_or(MemoryInstrument(0), |known| MemoryInstrument(known.load(Relaxed)))
 }
 
 /// Returns what is known of an instrument, with which the engine is made known first; `None`: there is none,
 /// or its memory is not counted.
-pub(crate) fn met(key: c_uint) -> Option<Known> {
+pub(crate) fn met(key: c_uint) -> Option<MemoryInstrument> {
     match known(key) {
-        Known(0) => meet(key, class(key)?),
+        MemoryInstrument(0) => meet(key, class(key)?),
         known => Some(known),
     }
 }
@@ -84,20 +84,20 @@ fn class(key: c_uint) -> Option<&'static Class> {
 }
 
 #[cold]
-fn meet(key: c_uint, class: &Class) -> Option<Known> {
+fn meet(key: c_uint, class: &Class) -> Option<MemoryInstrument> {
     let known = KNOWN.get(key as usize)?;
     let properties = Properties { global: class.flags & SERVER_WIDE != 0, ..Properties::default() };
     let id = register(class, |_| Some(Kind::Memory), properties).filter(|id| *id != 0)?;
     follow_one(id, class);
     let flags = flags(class);
     known.store(u32::from(id) | flags, Relaxed);
-    Some(Known(u32::from(id) | flags))
+    Some(MemoryInstrument(u32::from(id) | flags))
 }
 
 fn flags(class: &Class) -> u32 {
     let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-    flag(class.enforced_flags.load(Relaxed) & CONTROLLED != 0, Known::CONTROLLED)
-        | flag(class.flags & SERVER_WIDE != 0, Known::SERVER_WIDE)
+    flag(class.enforced_flags.load(Relaxed) & CONTROLLED != 0, MemoryInstrument::CONTROLLED)
+        | flag(class.flags & SERVER_WIDE != 0, MemoryInstrument::SERVER_WIDE)
 }
 
 /// Returns every instrument with its key.

@@ -42,11 +42,10 @@ impl Holders {
             let ids: Vec<String> = some.iter().map(u64::to_string).collect();
             let filter = format!("WHERE `THREAD_ID` IN ({})", ids.join(", "));
             match source.rows(THREADS, &THREAD_COLUMNS.map(|(name, _)| name), &filter) {
-                Ok(rows) => holders.extend(rows.iter().map(|row| {
-                    let mut at = 0..;
-                    THREAD_COLUMNS
-                        .map(|(_, kind)| at.next().map_or(Value::Null, |at| kind.value(row.bytes(at))))
-                })),
+                Ok(rows) => holders.extend(
+                    rows.iter()
+                        .map(|row| std::array::from_fn(|at| THREAD_COLUMNS[at].1.value(row.bytes(at)))),
+                ),
                 Err(error) if error.is_passing() => return Err(error),
                 // Without the table nobody tells.
                 Err(_) => {}

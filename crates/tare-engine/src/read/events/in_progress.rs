@@ -120,7 +120,7 @@ impl Engine {
         thread: &Thread,
         statement: &RunningStatement,
     ) -> Option<DigestHash> {
-        let found = (thread.thread_id.load(Relaxed), thread);
+        let found = thread.found();
         let runs = || self.runs_still(found, statement.level, &statement.event);
         self.running_hash(statement.parsed?, runs)
     }

@@ -9,8 +9,9 @@ use super::{CopiedBlock, EventFacts, PlacedEvent, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::stage::{Decoder, StageEvent, StageStep};
-use crate::read::{FoundThread, Scale};
+use crate::read::Scale;
 use crate::snapshot::*;
+use crate::thread::FoundThread;
 use crate::thread::choice::UNKNOWN_STAGE;
 
 impl EventFacts for StageEvent {

@@ -178,8 +178,7 @@ impl Engine {
         level: Offset,
     ) -> Option<(StatementEvent, Vec<u8>, Option<TokenLocation>)> {
         // A block has much more than that, most of it in the cache of another processor.
-        let thread_id = thread.thread_id.load(Relaxed);
-        let words = self.copy_words::<OUTLINE_WORDS>((thread_id, thread), level)?;
+        let words = self.copy_words::<OUTLINE_WORDS>(thread.found(), level)?;
         let (event, schema) = read_outline(&words)?;
         let is_known = event.id != 0 || event.start != 0;
         (is_known && event.end == 0).then(|| (event, schema.bytes().to_vec(), parsed(&words)))

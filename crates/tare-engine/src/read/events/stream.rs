@@ -30,8 +30,9 @@ use crate::layout::stage::StageEvent;
 use crate::layout::wait::WaitEvent;
 use crate::memory::arena::{BlockId, WORDS};
 use crate::memory::pool::{Pool, USED, read_named};
-use crate::read::{FoundThread, Scale};
+use crate::read::Scale;
 use crate::snapshot::*;
+use crate::thread::FoundThread;
 
 /// Maximum number of blocks in one answer: some ten thousand statements.
 const PIECE: usize = 512;

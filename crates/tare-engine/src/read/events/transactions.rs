@@ -1,7 +1,6 @@
 //! `events_transactions_*`.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::Relaxed;
 
 use tare_sync::journal;
 
@@ -99,8 +98,7 @@ impl Engine {
 
     /// Returns the transaction that a thread is in, or was in last.
     pub(super) fn transaction_of(&self, thread: &Thread) -> Option<TransactionEvent> {
-        let thread_id = thread.thread_id.load(Relaxed);
-        self.copy_transaction((thread_id, thread)).map(|seen| seen.event.event)
+        self.copy_transaction(thread.found()).map(|seen| seen.event.event)
     }
 
     fn copy_transaction(
