@@ -114,11 +114,9 @@ impl Judge<'_> {
             let stage = working.notes(self.engine, waits)?.stage;
             return Some(self.noted(working, wait, stage));
         }
-        let os_id = working.thread.os_id.load(Relaxed);
-        let before = self.scheduler.cpu_time(os_id);
-        let class = match self.scheduler.state(os_id) {
+        let class = match self.scheduler.state(working.thread.os_id.load(Relaxed)) {
             Some(ThreadState::Waits(class)) => class,
-            state => return self.ready(working, waits, before, state),
+            state => return self.ready(working, waits, state),
         };
         // It may have begun to wait since.
         let notes = working.notes_now(self.engine)?;
@@ -128,18 +126,18 @@ impl Judge<'_> {
         Some(self.row_lock(working, &notes, true).unwrap_or_else(|| self.unnoted(working, notes, class)))
     }
 
-    /// Returns what a thread does that is ready to run, or whose state is unknown. `before` is the CPU time
-    /// that it had used before the operating system was asked for its state: if it has used more since, it
-    /// runs.
+    /// Returns what a thread does that is ready to run, or whose state is unknown. If it uses CPU time while
+    /// its stage is read, it runs.
     fn ready(
         &mut self,
         working: Working<'_>,
         waits: Vec<WaitEvent>,
-        before: Option<Duration>,
         state: Option<ThreadState>,
     ) -> Option<Doing> {
-        let runs = before.is_none() || self.scheduler.cpu_time(working.thread.os_id.load(Relaxed)) != before;
+        let os_id = working.thread.os_id.load(Relaxed);
+        let before = self.scheduler.cpu_time(os_id);
         let notes = working.notes(self.engine, waits)?;
+        let runs = before.is_none() || self.scheduler.cpu_time(os_id) != before;
         let state = match state {
             _ if runs => SessionState::OnCpu,
             Some(_) => SessionState::Runnable,

@@ -310,8 +310,8 @@ pub static OPTIONS: &[OptionDef] = &[
             &mut o.ash_interval
         }),
         default: "1s",
-        doc: "How often the active session history samples what sessions are doing; OFF or 0: not at all. May be changed while the \
-              server runs.",
+        doc: "How often the active session history samples what sessions are doing; OFF or 0: not at all. Less often where that \
+              would take more than 1% of one processor. May be changed while the server runs.",
     },
     OptionDef {
         name: "ash-memory",

@@ -6,6 +6,7 @@
 //!
 //! [`Engine::sample_active`]: tare_engine::Engine::sample_active
 
+mod pace;
 mod scheduler;
 mod thread_files;
 
@@ -18,6 +19,7 @@ use tare_host::options::{Options, show_interval};
 use tare_host::process::{ENGINE, guarded, spawn};
 use tare_tables::TableError;
 
+use pace::Pace;
 use scheduler::Kernel;
 pub(crate) use scheduler::ThreadClock;
 
@@ -35,7 +37,9 @@ pub(crate) struct Clocks {
 
 /// What the sampler is told, and what it tells.
 struct Shared {
+    /// The interval that was asked for.
     interval: Duration,
+    pace: Pace,
     is_ending: bool,
     /// Whether the thread runs.
     is_running: bool,
@@ -43,8 +47,20 @@ struct Shared {
     cpu: Duration,
 }
 
-static SHARED: Mutex<Shared> =
-    Mutex::new(Shared { interval: Duration::ZERO, is_ending: false, is_running: false, cpu: Duration::ZERO });
+impl Shared {
+    /// Returns the time from one sample to the next.
+    fn used_interval(&self) -> Duration {
+        self.pace.interval(self.interval)
+    }
+}
+
+static SHARED: Mutex<Shared> = Mutex::new(Shared {
+    interval: Duration::ZERO,
+    pace: Pace::new(),
+    is_ending: false,
+    is_running: false,
+    cpu: Duration::ZERO,
+});
 /// Signals a change of [`SHARED`] to the sampler.
 static CHANGED: Condvar = Condvar::new();
 
@@ -59,8 +75,14 @@ fn shared() -> MutexGuard<'static, Shared> {
 /// Reserves the memory and starts the thread that samples.
 pub(crate) fn begin(options: &Options, clocks: Clocks) -> std::io::Result<()> {
     ENGINE.start_active_history(usize::try_from(options.ash_memory).unwrap_or(usize::MAX))?;
-    shared().interval = interval(options);
-    shared().is_running = true;
+    {
+        let mut shared = shared();
+        shared.interval = options.ash_interval;
+        if let Some(interval) = told_by_tests() {
+            (shared.interval, shared.pace) = (interval, Pace::unbounded());
+        }
+        shared.is_running = true;
+    }
     let work = move || {
         let _told = guarded(THREAD, "the active session history is not sampled any more", || sample(clocks));
         shared().is_running = false;
@@ -76,12 +98,12 @@ pub(crate) fn end() {
     CHANGED.notify_all();
 }
 
-/// Returns how often to sample: as the option says, or as tests do that need more samples than anybody may
-/// ask for. The environment variable `TARE_ASH_INTERVAL` is read only in builds with debug assertions.
-fn interval(options: &Options) -> Duration {
-    let told = || std::env::var("TARE_ASH_INTERVAL").ok().and_then(|text| text.parse().ok());
-    let micros = if cfg!(debug_assertions) { told() } else { None };
-    micros.map_or(options.ash_interval, Duration::from_micros)
+/// Returns how often to sample in tests that need more samples than anybody may ask for, whatever they cost:
+/// what the environment variable `TARE_ASH_INTERVAL` says in microseconds. It is read only in builds with
+/// debug assertions.
+fn told_by_tests() -> Option<Duration> {
+    let told = || std::env::var("TARE_ASH_INTERVAL").ok()?.parse().ok().map(Duration::from_micros);
+    if cfg!(debug_assertions) { told() } else { None }
 }
 
 /// Samples until the server ends.
@@ -91,21 +113,25 @@ fn sample(clocks: Clocks) {
     while let Some(interval) = next(&mut due) {
         ENGINE.sample_active(&mut sampler, &mut kernel, interval);
         kernel.end_sample();
-        shared().cpu = (clocks.own)();
+        let cpu = (clocks.own)();
+        let mut shared = shared();
+        let cost = cpu.saturating_sub(shared.cpu);
+        shared.pace.took(cost);
+        shared.cpu = cpu;
     }
 }
 
 /// Waits for the next sample. Returns the interval in force; `None`: the server ends.
 fn next(due: &mut Instant) -> Option<Duration> {
     let mut shared = shared();
-    let mut interval = shared.interval;
+    let mut interval = shared.used_interval();
     *due += interval;
     loop {
         if shared.is_ending {
             return None;
         }
-        if shared.interval != interval {
-            interval = shared.interval;
+        if shared.used_interval() != interval {
+            interval = shared.used_interval();
             *due = Instant::now() + interval;
         }
         let now = Instant::now();
@@ -128,15 +154,16 @@ pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
     let state = ENGINE.active_history_state();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let reach = |oldest| now.saturating_sub(Duration::from_micros(oldest)).as_secs();
-    let (interval, is_running, cpu) = {
+    let (interval, used, is_running, cpu) = {
         let shared = shared();
-        (shared.interval, shared.is_running, shared.cpu)
+        (shared.interval, shared.used_interval(), shared.is_running, shared.cpu)
     };
-    let interval = if is_running { show_interval(interval) } else { "OFF: not running".to_owned() };
+    let shown = |interval| if is_running { show_interval(interval) } else { "OFF: not running".to_owned() };
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
     let mut rows = vec![
         ("processors", processors.to_string()),
-        (INTERVAL, interval),
+        (INTERVAL, shown(interval)),
+        ("ash_interval_used", shown(used)),
         ("ash_samples", state.samples.to_string()),
         ("ash_rows", state.rows.to_string()),
         ("ash_rows_max", state.capacity.to_string()),

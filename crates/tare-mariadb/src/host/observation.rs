@@ -7,7 +7,7 @@
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 use std::sync::{LazyLock, Mutex};
 
 use tare_host::process::Segments;
@@ -34,77 +34,64 @@ pub(crate) fn copy(address: usize, to: &mut [u8]) -> usize {
     copied
 }
 
-/// Whether the system lets this process read its own memory by `process_vm_readv`; a sandbox may not.
-static ALLOWED: AtomicBool = AtomicBool::new(true);
-
 /// Copies within a page.
 fn copy_piece(address: usize, to: &mut [u8]) -> usize {
-    if !ALLOWED.load(Relaxed) {
-        return through_pipe(address, to);
-    }
-    let copied = through_kernel(address, to);
-    if copied.is_none() && matches!(errno(), libc::EPERM | libc::ENOSYS | libc::EACCES) {
-        ALLOWED.store(false, Relaxed);
-        return through_pipe(address, to);
-    }
-    copied.unwrap_or(0)
+    through_pipe(&[remote(address, to.len())], &[local(to)])
 }
 
-/// Copies by `process_vm_readv`; returns `None` with the reason in `errno`.
-fn through_kernel(address: usize, to: &mut [u8]) -> Option<usize> {
-    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    let remote = libc::iovec { iov_base: address as *mut _, iov_len: to.len() };
-    // SAFETY: the local vector is a buffer of ours; the kernel only reads the remote one, and checks it.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
-    usize::try_from(copied).ok()
-}
-
-/// Copies memory at two addresses, first the one and then the other, mostly in one call of the system.
-/// Returns `None` if not all of it is mapped.
+/// Copies memory at two addresses, first the one and then the other. Returns `None` if not all of it is
+/// mapped.
 pub(crate) fn two<const N: usize, const M: usize>(first: usize, second: usize) -> Option<([u8; N], [u8; M])> {
     let (mut one, mut other) = ([0; N], [0; M]);
-    if first != 0 && second != 0 && ALLOWED.load(Relaxed) {
-        let local = |to: &mut [u8]| libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-        let local = [local(&mut one), local(&mut other)];
-        let remote = |at: usize, len: usize| libc::iovec { iov_base: at as *mut _, iov_len: len };
-        let remote = [remote(first, N), remote(second, M)];
-        // SAFETY: the local vectors are buffers of ours, as long as they say; the kernel only reads the
-        // remote ones, and checks them.
-        let copied =
-            unsafe { libc::process_vm_readv(libc::getpid(), local.as_ptr(), 2, remote.as_ptr(), 2, 0) };
-        if usize::try_from(copied) == Ok(N + M) {
+    if first != 0 && second != 0 {
+        let from = [remote(first, N), remote(second, M)];
+        if through_pipe(&from, &[local(&mut one), local(&mut other)]) == N + M {
             return Some((one, other));
         }
     }
-    // What is refused, or not mapped, is found out in single steps.
+    // What is not mapped is found out in single steps.
     Some((bytes(first)?, bytes(second)?))
 }
 
-fn errno() -> i32 {
-    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+fn local(to: &mut [u8]) -> libc::iovec {
+    libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() }
 }
 
-/// Copies through a pipe where `process_vm_readv` is denied: `write` also fails if nothing is mapped. A pipe
-/// holds a page.
-fn through_pipe(address: usize, to: &mut [u8]) -> usize {
+fn remote(address: usize, len: usize) -> libc::iovec {
+    libc::iovec { iov_base: address as *mut _, iov_len: len }
+}
+
+/// Copies by writing into a pipe, which fails if nothing is mapped, and reading from it. `from` has at most a
+/// page, as much as any pipe holds. `process_vm_readv` takes three times as long, and a sandbox may refuse
+/// it.
+fn through_pipe(from: &[libc::iovec], to: &[libc::iovec]) -> usize {
     static PIPE: Mutex<Option<[OwnedFd; 2]>> = Mutex::new(None);
     let mut pipe = PIPE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if pipe.is_none() {
-        let mut ends = [0; 2];
-        // SAFETY: the call fills the array.
-        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
-            return 0;
-        }
-        // SAFETY: both descriptors were just created, and nobody else has them.
-        *pipe = Some(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }));
+        *pipe = open_pipe();
     }
     let Some([out, into]) = pipe.as_ref() else { return 0 };
-    // SAFETY: the kernel checks the memory it reads.
-    let written = unsafe { libc::write(into.as_raw_fd(), address as *const _, to.len()) };
-    let Ok(written) = usize::try_from(written) else { return 0 };
-    // SAFETY: the buffer is ours and has the stated length.
-    let read = unsafe { libc::read(out.as_raw_fd(), to.as_mut_ptr().cast(), written) };
-    usize::try_from(read).unwrap_or(0)
+    // SAFETY: the kernel only reads the memory, and checks it.
+    let written = unsafe { libc::writev(into.as_raw_fd(), from.as_ptr(), from.len() as i32) };
+    let Ok(written @ 1..) = usize::try_from(written) else { return 0 };
+    // SAFETY: callers pass buffers of their own, as long as they say.
+    let read = unsafe { libc::readv(out.as_raw_fd(), to.as_ptr(), to.len() as i32) };
+    let read = usize::try_from(read).unwrap_or(0);
+    if read != written {
+        // What has stayed in the pipe would be taken for the next copy.
+        *pipe = None;
+    }
+    read
+}
+
+fn open_pipe() -> Option<[OwnedFd; 2]> {
+    let mut ends = [0; 2];
+    // SAFETY: the call fills the array.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+        return None;
+    }
+    // SAFETY: both descriptors were just created, and nobody else has them.
+    Some(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }))
 }
 
 /// Returns the `N` bytes at an address; `None` if they are not mapped.
@@ -163,6 +150,8 @@ pub(crate) fn block(address: usize, len: usize) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
 
     /// Maps a page owned by this test, followed by one that nobody may read and that no other test can map.
@@ -180,15 +169,13 @@ mod tests {
 
     #[test]
     fn what_is_mapped_is_copied_and_nothing_faults() {
-        for way in [copy, |address, to: &mut [u8]| through_pipe(address, to)] {
-            let (edge, mut buffer) = (edge(), [0; 16]);
-            assert_eq!((way(edge, &mut buffer), buffer), (16, [7; 16]));
-            assert_eq!(way(edge + PAGE - 16, &mut buffer), 16);
-            assert_eq!(way(edge + PAGE, &mut buffer), 0);
-            assert_eq!(way(usize::MAX - 7, &mut buffer[..8]), 0);
-            assert_eq!(way(16, &mut buffer), 0);
-        }
-        assert_eq!(copy(edge() + PAGE - 8, &mut [0; 16]), 8, "up to the end");
+        let (edge, mut buffer) = (edge(), [0; 16]);
+        assert_eq!((copy(edge, &mut buffer), buffer), (16, [7; 16]));
+        assert_eq!(copy(edge + PAGE - 16, &mut buffer), 16);
+        assert_eq!(copy(edge + PAGE, &mut buffer), 0);
+        assert_eq!(copy(usize::MAX - 7, &mut buffer[..8]), 0);
+        assert_eq!(copy(16, &mut buffer), 0);
+        assert_eq!(copy(edge + PAGE - 8, &mut buffer), 8, "up to the end");
         assert_eq!(copy(0, &mut [0; 16]), 0);
     }
 

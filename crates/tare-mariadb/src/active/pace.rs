@@ -1,0 +1,81 @@
+//! How often samples are taken, so that they use at most 1% of one processor.
+
+use std::time::Duration;
+
+/// One part in so many of one processor's time is for samples.
+const SHARE: u32 = 100;
+/// The number of samples over which their cost is averaged. The interval must not follow a single sample: one
+/// that finds many active sessions takes long, and what comes after it would be seen less often.
+const AVERAGED: u32 = 32;
+
+/// What samples cost, and how often they may be taken for that.
+pub(super) struct Pace {
+    /// CPU time of a sample, averaged.
+    cost: Duration,
+    is_bounded: bool,
+}
+
+impl Pace {
+    pub(super) const fn new() -> Pace {
+        Pace { cost: Duration::ZERO, is_bounded: true }
+    }
+
+    /// Returns a pace that is kept at any cost.
+    pub(super) const fn unbounded() -> Pace {
+        Pace { cost: Duration::ZERO, is_bounded: false }
+    }
+
+    /// Notes the CPU time that a sample took.
+    pub(super) fn took(&mut self, cost: Duration) {
+        self.cost = (self.cost * (AVERAGED - 1) + cost) / AVERAGED;
+    }
+
+    /// Returns the interval for samples that are to be taken at this one; 0: never.
+    pub(super) fn interval(&self, wanted: Duration) -> Duration {
+        if self.is_bounded && !wanted.is_zero() { wanted.max(self.cost * SHARE) } else { wanted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WANTED: Duration = Duration::from_millis(10);
+
+    /// Returns the share of one processor that samples of these costs take.
+    fn share(pace: &mut Pace, costs: impl Iterator<Item = Duration>) -> f64 {
+        let (mut spent, mut passed) = (Duration::ZERO, Duration::ZERO);
+        for cost in costs {
+            pace.took(cost);
+            spent += cost;
+            passed += pace.interval(WANTED);
+        }
+        spent.div_duration_f64(passed)
+    }
+
+    #[test]
+    fn samples_take_at_most_a_hundredth_of_a_processor() {
+        let steady = |micros| std::iter::repeat_n(Duration::from_micros(micros), 10_000);
+        assert!((share(&mut Pace::new(), steady(50)) - 0.005).abs() < 1e-9, "as often as wanted");
+        for micros in [200, 5_000] {
+            let share = share(&mut Pace::new(), steady(micros));
+            assert!((0.0099..0.0101).contains(&share), "{share}");
+        }
+        let changing = (0..10_000).map(|it| Duration::from_micros(if it % 7 == 0 { 2_000 } else { 30 }));
+        let changing = share(&mut Pace::new(), changing);
+        assert!((0.0099..0.0101).contains(&changing), "{changing}");
+        assert!(share(&mut Pace::unbounded(), steady(200)) > 0.019);
+    }
+
+    #[test]
+    fn one_long_sample_hardly_counts_and_is_forgotten() {
+        let mut pace = Pace::new();
+        pace.took(Duration::from_millis(1));
+        assert_eq!(pace.interval(WANTED), WANTED);
+        pace.took(Duration::from_millis(20));
+        assert!(pace.interval(WANTED) > WANTED);
+        (0..200).for_each(|_| pace.took(Duration::from_micros(20)));
+        assert_eq!(pace.interval(WANTED), WANTED);
+        assert_eq!(pace.interval(Duration::ZERO), Duration::ZERO, "off stays off");
+    }
+}
