@@ -67,6 +67,34 @@ mod tests {
         assert!(share(&mut Pace::unbounded(), steady(200)) > 0.019);
     }
 
+    /// Bursts in which a sample takes fifty times as long as between them, of 50 ms on average: as long as the
+    /// interval has to be. Each sample stands for the time since the last.
+    #[test]
+    fn bursts_are_neither_over_nor_underestimated() {
+        const STEP: Duration = Duration::from_micros(100);
+        let mut random = 1_u64;
+        let mut may_change = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33).is_multiple_of(500)
+        };
+        let (mut pace, mut is_burst) = (Pace::new(), false);
+        let (mut bursts, mut seen, mut passed, mut since) =
+            (Duration::ZERO, Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        for _ in 0..20_000_000 {
+            is_burst ^= may_change();
+            passed += STEP;
+            since += STEP;
+            bursts += if is_burst { STEP } else { Duration::ZERO };
+            if since >= pace.interval(WANTED) {
+                seen += if is_burst { since } else { Duration::ZERO };
+                pace.took(Duration::from_micros(if is_burst { 1_000 } else { 20 }));
+                since = Duration::ZERO;
+            }
+        }
+        let (truth, estimate) = (bursts.div_duration_f64(passed), seen.div_duration_f64(passed));
+        assert!((truth - estimate).abs() < 0.01 && (0.48..0.52).contains(&truth), "{truth} {estimate}");
+    }
+
     #[test]
     fn one_long_sample_hardly_counts_and_is_forgotten() {
         let mut pace = Pace::new();
