@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)]
 
 mod chaos;
+mod errors;
 mod events;
 mod io;
 mod memory;
