@@ -8,6 +8,7 @@ mod events;
 mod io;
 mod memory;
 mod oracle;
+mod programs;
 mod sampled;
 mod tables;
 

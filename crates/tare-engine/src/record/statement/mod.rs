@@ -162,6 +162,11 @@ impl Statement {
     pub fn event_id(self) -> u64 {
         self.open.id()
     }
+
+    /// Returns NESTING_EVENT_ID of the statement's event; 0: it nests in none.
+    pub fn nesting_event_id(self) -> u64 {
+        self.open.nesting_id()
+    }
 }
 
 /// Returns the parent of events in the statement with this id, encoded by [`parent`].
