@@ -13,7 +13,7 @@ const SCHEMA: [&str; 4] = [
     "USE work",
     "CREATE PROCEDURE p (n INT) BEGIN DECLARE i INT DEFAULT 0; WHILE i < n DO SELECT i; SET i = i + 1; END WHILE; \
      PREPARE inner_one FROM 'SELECT 1 + 1'; EXECUTE inner_one; END",
-    "CREATE PROCEDURE look () SELECT EVENT_NAME, SQL_TEXT, OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME \
+    "CREATE PROCEDURE look () SELECT EVENT_NAME, SQL_TEXT, OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME, DIGEST, DIGEST_TEXT \
      FROM performance_schema.events_statements_current WHERE THREAD_ID = ps_current_thread_id() ORDER BY EVENT_ID",
 ];
 
@@ -82,6 +82,8 @@ fn programs_and_prepared_statements_are_those_of_the_built_in() {
     let Some(reference) = Mysql::start(OPTIONS).expect("a server") else { return };
     let reference = seen(&reference);
     assert!(reference.len() == 3 + 12 + 2, "{reference:#?}");
+    let has_digest = |row: &Vec<Option<String>>| row[5].is_some() && row[6].is_some();
+    assert!(has_digest(&reference[15]), "the statement that calls has a digest while it runs");
     let Some(subject) = subject(OPTIONS) else { return };
     assert_eq!(seen(&subject), reference);
 }
