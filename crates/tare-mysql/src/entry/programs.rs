@@ -1,5 +1,5 @@
-//! Stored programs and prepared statements as objects. The built-in keeps and shows them; the engine learns the
-//! names of programs, and the built-in in which event a statement was prepared.
+//! Stored programs and prepared statements as objects. The built-in keeps and shows them; the engine learns
+//! the names of programs, and the built-in in which event a statement was prepared.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
