@@ -40,6 +40,13 @@ const CPU: [(&str, &str); 2] = [
     ),
 ];
 
+/// Programs and prepared statements with their counts, after these were reset.
+const COUNTS: &str = "SELECT OBJECT_NAME, COUNT_STAR, COUNT_STATEMENTS, SUM_ROWS_SENT, NULL, NULL \
+    FROM performance_schema.events_statements_summary_by_program WHERE OBJECT_SCHEMA = 'work' AND COUNT_STAR > 0 \
+    UNION ALL SELECT SQL_TEXT, COUNT_EXECUTE, SUM_ROWS_SENT, NULL, NULL, NULL \
+    FROM performance_schema.prepared_statements_instances WHERE OWNER_THREAD_ID = @thread ORDER BY 1";
+const COUNTED: [&str; 2] = ["events_statements_summary_by_program", "prepared_statements_instances"];
+
 fn run(conn: &mut Conn, sql: &str) {
     conn.query_drop(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
@@ -74,6 +81,13 @@ fn seen(server: &Mysql) -> Vec<Vec<Option<String>>> {
     seen.extend(rows(&mut reader, NAMES));
     // What runs is the procedure, and the statement in it that looks.
     seen.extend(rows(&mut worker, "CALL look()"));
+    // A statement goes on for a moment after its result has arrived.
+    worker.ping().expect("a ping");
+    COUNTED.iter().for_each(|table| run(&mut reader, &format!("TRUNCATE performance_schema.{table}")));
+    run(&mut worker, "CALL p(3)");
+    worker.exec_drop(&prepared, (1,)).expect("an execution");
+    worker.ping().expect("a ping");
+    seen.extend(rows(&mut reader, COUNTS));
     seen
 }
 
@@ -81,7 +95,7 @@ fn seen(server: &Mysql) -> Vec<Vec<Option<String>>> {
 fn programs_and_prepared_statements_are_those_of_the_built_in() {
     let Some(reference) = Mysql::start(OPTIONS).expect("a server") else { return };
     let reference = seen(&reference);
-    assert!(reference.len() == 3 + 12 + 2, "{reference:#?}");
+    assert!(reference.len() == 3 + 12 + 2 + 4, "{reference:#?}");
     let has_digest = |row: &Vec<Option<String>>| row[5].is_some() && row[6].is_some();
     assert!(has_digest(&reference[15]), "the statement that calls has a digest while it runs");
     let Some(subject) = subject(OPTIONS) else { return };
