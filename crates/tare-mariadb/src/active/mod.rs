@@ -7,6 +7,8 @@
 //! [`Engine::sample_active`]: tare_engine::Engine::sample_active
 
 mod scheduler;
+#[cfg(test)]
+mod sleeper;
 mod thread_files;
 
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
