@@ -13,6 +13,8 @@ die() { say "$*" >&2; exit 1; }
 command -v valgrind > /dev/null || die "valgrind is missing: apt-get install valgrind"
 : "${TARE_PROVIDER:=$PWD/target/release/libtare_mariadb.so}"
 [ -e "$TARE_PROVIDER" ] || die "$TARE_PROVIDER is missing: build it with make provider"
+[ "${TARE_PROVIDER##*/}" = libtare_mariadb.so ] ||
+    die "TARE_PROVIDER=$TARE_PROVIDER: its name must be libtare_mariadb.so, by which faults are found; copy it into a folder"
 [ $# -gt 0 ] || set -- --test semantics --test ddl --test sessions --test ends
 
 # The servers write here, as an account of their own.

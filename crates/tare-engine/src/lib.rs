@@ -70,7 +70,7 @@ pub use record::stage::Progress;
 pub use record::stage::unreported::StagedSession;
 pub use record::statement::{Counter, EndedStatement, Outcome, Statement};
 pub use record::transaction::Transaction;
-pub use record::wait::{EndedWaitFacts, Source, UntimedLock, Wait, WaitObject};
+pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
 pub use record::{Start, operation};
 pub use setup::actors::ActorRule;
 pub use setup::config::Config;

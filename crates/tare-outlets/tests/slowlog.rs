@@ -42,7 +42,7 @@ impl Hand {
     }
 
     fn wait_for(&self, text: &str) {
-        let said = poll(Duration::from_secs(30), || self.has_said(text));
+        let said = poll(LIMIT, || self.has_said(text));
         assert!(said.is_some(), "it never said {text:?}: {:?}", self.said.lock());
     }
 }

@@ -152,6 +152,18 @@ pub fn threads_named(pid: u32, begin: &str) -> Result<Vec<u32>> {
     Ok(named.collect())
 }
 
+/// Returns whether a process has threads whose names start with `begin`, and none of them runs or wants to.
+///
+/// # Errors
+/// When the process is gone.
+pub fn are_asleep(pid: u32, begin: &str) -> Result<bool> {
+    let tasks = open(pid)?.tasks().map_err(|error| unread(pid, "task", error))?;
+    let stats = tasks.filter_map(|task| task.ok()?.stat().ok());
+    let states: Vec<char> =
+        stats.filter(|stat| stat.comm.starts_with(begin)).map(|stat| stat.state).collect();
+    Ok(!states.is_empty() && states.iter().all(|state| *state == 'S'))
+}
+
 /// Returns the CPU time of a thread of a process, as the scheduler counts it; `None` if it is gone.
 pub fn thread_cpu_time(pid: u32, thread: u32) -> Option<Duration> {
     let task = open(pid).ok()?.task_from_tid(thread.cast_signed()).ok()?;
@@ -264,6 +276,8 @@ mod tests {
             threads_named(own, "named-").expect("ours").first().copied()
         });
         assert!(thread_cpu_time(own, named).is_some() && named != own);
+        crate::eventually("it waits", Duration::from_secs(60), || are_asleep(own, "named-").expect("ours"));
+        assert!(!are_asleep(own, "nobody").expect("ours"), "there is no such thread");
         drop(tell);
         assert!(thread.expect("a thread").join().expect("it ends").is_err());
         assert_eq!(thread_cpu_time(own, u32::MAX >> 2), None);

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::mysql_server::Mysql;
-use crate::server::{LIMIT, Server};
+use crate::server::{Server, patience};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
@@ -105,7 +105,7 @@ impl<'s> ActiveSessions<'s> {
         };
         let begin = Instant::now();
         while self.admin.query_first(&waits).expect("an answer") != Some(1) {
-            assert!(begin.elapsed() < LIMIT, "connection {id} does not: {waits}");
+            assert!(begin.elapsed() < patience(), "connection {id} does not: {waits}");
             // InnoDB's answer is kept for a tenth of a second.
             std::thread::sleep(Duration::from_millis(120));
         }

@@ -83,6 +83,14 @@ impl TestProcess {
     pub fn threads_named(&self, begin: &str) -> Result<Vec<u32>> {
         Ok(process::threads_named(self.id(), begin)?)
     }
+
+    /// Returns whether there are threads whose names start with `begin`, and none of them runs or wants to.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn are_asleep(&self, begin: &str) -> Result<bool> {
+        Ok(process::are_asleep(self.id(), begin)?)
+    }
 }
 
 impl Drop for TestProcess {

@@ -11,7 +11,7 @@ use crate::figure::Capture;
 use crate::history::{ClockSources, Events, KINDS, newest_ended, ordinals, statistic_contradictions};
 use crate::schema::{SchemaConnection, SchemaRow};
 use crate::script::Script;
-use crate::server::Server;
+use crate::server::{LIMIT, Server};
 use crate::session::ScriptConnections;
 use crate::{Failure, Result};
 
@@ -238,7 +238,7 @@ impl ScriptRun<'_> {
         let mut last = None;
         let pause = Duration::from_millis(10);
         std::thread::sleep(pause);
-        let rest = tare_server::poll_every(pause, Duration::from_secs(20), || match self.waits(schema) {
+        let rest = tare_server::poll_every(pause, LIMIT, || match self.waits(schema) {
             Ok(now) => (last.replace(now.clone()) == Some(now)).then_some(Ok(())),
             Err(error) => Some(Err(error)),
         });
@@ -573,7 +573,7 @@ fn wait_for_end(schema: &mut SchemaConnection, closed: &[u64]) -> Result<()> {
 /// Waits until nothing is missing any more; `missing` returns the error in case it stays so.
 fn wait_while(mut missing: impl FnMut() -> Result<Option<String>>) -> Result<()> {
     let mut last = Ok(None);
-    tare_server::poll(Duration::from_secs(20), || {
+    tare_server::poll(LIMIT, || {
         last = missing();
         !matches!(last, Ok(Some(_)))
     });

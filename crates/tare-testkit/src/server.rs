@@ -28,6 +28,11 @@ pub fn is_under_valgrind() -> bool {
     std::env::var_os("TARE_VALGRIND_LOGS").is_some()
 }
 
+/// Returns the time limit for what a test waits for: [`LIMIT`], or that of a server under valgrind.
+pub fn patience() -> Duration {
+    LIMIT * if is_under_valgrind() { UNDER } else { 1 }
+}
+
 /// The settings of a server's start.
 #[derive(Clone, Debug)]
 pub struct StartSettings {
@@ -159,8 +164,7 @@ impl Server {
     }
 
     fn limit(&self) -> Duration {
-        let is_slow = !self.settings.under.is_empty() || is_under_valgrind();
-        LIMIT * if is_slow { UNDER } else { 1 }
+        if self.settings.under.is_empty() { patience() } else { LIMIT * UNDER }
     }
 
     fn command(&self) -> Result<Command> {

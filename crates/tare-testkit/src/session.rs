@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, LocalInfileHandler, Params, Statement, Value};
 
 use crate::script::{ExpectedEnding, Parameter, Script, ScriptStep, StepAction};
-use crate::server::Server;
+use crate::server::{LIMIT, Server};
 use crate::{Failure, Result, script};
 
 /// The connections of a script.
@@ -109,7 +108,7 @@ impl ScriptConnections {
     }
 
     fn answer(&self, at: usize, ending: ExpectedEnding) -> Result<Option<String>> {
-        let answer = self.connections[at].answers.recv_timeout(Duration::from_secs(60));
+        let answer = self.connections[at].answers.recv_timeout(LIMIT);
         let answer = answer.map_err(|e| Failure::Setup(format!("no answer: {e}")))?;
         match (answer, ending) {
             (Ok(()), ExpectedEnding::Success) => Ok(None),
@@ -126,7 +125,7 @@ impl ScriptConnections {
     }
 
     fn wait_until(&mut self, sql: &str) -> Result<()> {
-        let came = tare_server::poll(Duration::from_secs(30), || {
+        let came = tare_server::poll(LIMIT, || {
             let seen: mysql::Result<Option<Option<String>>> = self.control.query_first(sql);
             seen.map(|seen| (seen.flatten().as_deref() == Some("1")).then_some(())).transpose()
         });

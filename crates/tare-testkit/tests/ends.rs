@@ -512,7 +512,7 @@ fn the_endpoint_is_the_server_s_own_and_shrugs_off_nonsense() {
     let slow = server.endpoint_schema().unwrap();
     assert!(read_all(&server) > 1000, "others are served all the while");
     let mut reader = open();
-    reader.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    reader.set_read_timeout(Some(LIMIT)).unwrap();
     let mut greeting = [0; 5];
     reader.read_exact(&mut greeting).unwrap();
     assert_eq!(greeting[4], 10, "a new client is still greeted, with protocol 10");

@@ -1,12 +1,16 @@
 //! Commands come to a server as every client does: a user's options, files and mistakes, on running servers.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, StartSettings};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::pty::openpty;
+use nix::sys::termios::{LocalFlags, tcgetattr};
+use tare_testkit::eventually;
+use tare_testkit::server::{LIMIT, Server, StartSettings};
 use tare_testkit::subject::TestProvider;
 use tempfile::TempDir;
 
@@ -203,13 +207,9 @@ fn what_keeps_a_user_out_is_a_sentence_that_helps() {
     assert!(said(&rights).contains("GRANT SELECT") || rights.status.success(), "{}", said(&rights));
 }
 
-/// Runs the command on a terminal, which `script` provides.
 #[test]
 fn a_password_is_asked_for_and_not_shown() {
     let _turn = tare_testkit::turn();
-    if Command::new("script").arg("--version").output().is_err() {
-        return println!("skipped: script is not there, which gives a command a terminal");
-    }
     let server = server(TestProvider::BuiltIn);
     let socket = server.socket();
     let home = Home::new();
@@ -221,31 +221,34 @@ fn a_password_is_asked_for_and_not_shown() {
     assert!(!without.status.success(), "{}", said(&without));
 }
 
+/// Runs the command on a terminal of its own and types the password when it is asked for; returns what is
+/// shown.
 fn typing(home: &Home, socket: &Path, password: &str) -> String {
-    let tare = env!("CARGO_BIN_EXE_tare");
-    let line = format!("'{tare}' {} -S '{}' -u agent -p", LOOK.join(" "), socket.display());
-    let mut child = Command::new("script")
-        .args(["-qec", &line, "/dev/null"])
-        .env("HOME", home.0.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("script runs");
-    let mut stdin = child.stdin.take().expect("its input");
-    let mut stdout = child.stdout.take().expect("its output");
-    // What is typed before it asks is thrown away.
-    let mut seen = vec![];
-    let mut byte = [0];
-    while !seen.ends_with(b"password: ")
-        && std::io::Read::read(&mut stdout, &mut byte).is_ok_and(|read| read > 0)
-    {
+    let pair = openpty(None, None).expect("a pseudo-terminal");
+    for end in [&pair.master, &pair.slave] {
+        // The command must not hold the other end open.
+        fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor");
+    }
+    let end = || Stdio::from(pair.slave.try_clone().expect("a descriptor"));
+    let mut command = Command::new("setsid");
+    command.args(["--wait", "--ctty", env!("CARGO_BIN_EXE_tare")]).args(LOOK);
+    command.arg("-S").arg(socket).args(["-u", "agent", "-p"]).env("HOME", home.0.path());
+    let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("it starts");
+    drop((command, pair.slave));
+    let mut terminal = fs::File::from(pair.master);
+    let (mut seen, mut byte) = (vec![], [0]);
+    while !seen.ends_with(b"password: ") && terminal.read(&mut byte).is_ok_and(|read| read > 0) {
         seen.extend_from_slice(&byte);
     }
-    // Echo goes off when it has asked.
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    stdin.write_all(format!("{password}\n").as_bytes()).expect("typed");
-    std::io::Read::read_to_end(&mut stdout, &mut seen).expect("read");
-    drop(stdin);
-    let _ = child.wait();
+    // What is typed while it still echoes would be shown.
+    eventually("it does not echo", LIMIT, || {
+        tcgetattr(&terminal).is_ok_and(|it| !it.local_flags.contains(LocalFlags::ECHO))
+    });
+    terminal.write_all(format!("{password}\n").as_bytes()).expect("typed");
+    // A terminal that nobody has any more ends with an error.
+    while terminal.read(&mut byte).is_ok_and(|read| read > 0) {
+        seen.extend_from_slice(&byte);
+    }
+    let _ended = child.wait();
     String::from_utf8_lossy(&seen).into_owned()
 }

@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use serde_json::{Value, json};
@@ -161,6 +160,15 @@ impl Trip {
         command.stderr(Stdio::null()).spawn().expect("it begins")
     }
 
+    /// Waits until a log has begun: it has what is sent from then on.
+    fn wait_until_logged(&self, format: &str) {
+        let mut client = self.server.client().expect("a client");
+        eventually("the log has begun", LIMIT, || {
+            client.query_drop("DO 'is it logged?'").expect("an answer");
+            fs::read_to_string(self.path(format)).is_ok_and(|log| log.contains("is it logged?"))
+        });
+    }
+
     /// Waits until the last statement is in a log.
     fn wait_for(&self, path: &str) {
         let last = b"WHERE id < 3";
@@ -222,8 +230,7 @@ fn what_was_sent_is_recorded_in_every_way_and_leaves_the_same() {
     write(Path::new(&sent), list().iter().map(|packet| statement(&packet.sent)));
 
     let mut logs = ["slow", "json"].map(|format| trip.slowlog(format));
-    // They are there before the list is.
-    std::thread::sleep(Duration::from_secs(2));
+    ["slow", "json"].iter().for_each(|format| trip.wait_until_logged(format));
     trip.replay(&sent);
     let expected = trip.left();
     assert!(expected.len() > 40, "{expected:?}");
@@ -308,13 +315,11 @@ fn of_a_server_that_samples_every_statement_is_recorded_while_somebody_logs() {
     assert!(recorded(&trip.path("part.rec"), "SELECT 'quick") < TIMES, "{said}");
 
     let mut log = trip.slowlog("json");
-    // It is there before the load is.
-    std::thread::sleep(Duration::from_secs(2));
+    trip.wait_until_logged("json");
     run("logged");
     // The end of the list is waited for.
     run("WHERE id < 3");
     trip.wait_for(&trip.path("json"));
-    std::thread::sleep(Duration::from_secs(1));
     let said = tare(&["lab", "record", &trip.path("remembered.rec"), "--dsn", &dsn]);
     assert_eq!(recorded(&trip.path("remembered.rec"), "SELECT 'logged"), TIMES, "{said}");
     log.kill().expect("it ends");

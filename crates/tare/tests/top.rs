@@ -99,7 +99,8 @@ impl Screen {
     fn end(&mut self) -> Option<i32> {
         let ended = poll(LIMIT, || self.child.try_wait().expect("asked"));
         let status = ended.unwrap_or_else(|| panic!("it does not end:\n{}", self.picture()));
-        while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(100)) {
+        // The terminal's other end closes with the last program that has it.
+        while let Ok(bytes) = self.output.recv_timeout(LIMIT) {
             self.terminal.process(&bytes);
         }
         status.code()

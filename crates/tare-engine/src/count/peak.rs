@@ -22,7 +22,7 @@ use crate::layout::balance::{MemoryCell, Peaks, Span, Spans};
 use crate::layout::bank::SharedBank;
 use crate::layout::cell::{Cell, SummaryFamily, Viewer};
 use crate::layout::cell_list::ListedCell;
-use crate::memory::arena::{BlockUse, Own, WORDS};
+use crate::memory::arena::Own;
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, FoundThread, Thread};
@@ -108,7 +108,7 @@ impl Engine {
         let threads = branch.threads.iter().map(|found| (found, false));
         for ((id, thread), in_part) in threads.chain(branch.in_parts.iter().map(|found| (found, true))) {
             let spans = self.thread_spans(thread, class);
-            if self.is_found(thread, *id) {
+            if self.still_counts(thread, *id) {
                 add(if in_part { spans.map(|span| Span::flat(span.now)) } else { spans });
             }
         }
@@ -123,16 +123,6 @@ impl Engine {
             true => cell.spans(),
             false => cell.flat_spans(),
         }
-    }
-
-    /// Returns whether a thread is still the one that was found and has not begun to leave its sums. Called
-    /// after reading it. See also [`Engine::still_lives`].
-    fn is_found(&self, thread: &Thread, id: u64) -> bool {
-        std::sync::atomic::fence(Acquire);
-        let block = self.arena.offset_of(thread) / WORDS as u32;
-        self.arena.used(block) == BlockUse::Thread as u8
-            && thread.alive.load(Acquire) != 0
-            && thread.thread_id.load(Relaxed) == id
     }
 
     /// Notes a sum's spans, and drops the marks that ended threads left in it.

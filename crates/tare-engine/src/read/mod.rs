@@ -28,7 +28,6 @@ use std::sync::atomic::{
 use crate::Engine;
 pub(crate) use crate::clock::Scale;
 use crate::layout::cell::Plain;
-use crate::memory::arena::{BlockUse, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::{FoundThread, Thread};
 
@@ -91,16 +90,6 @@ impl Engine {
     pub(crate) fn with_deferred<T>(&self, thread: &Thread, mut read: impl FnMut(&[AtomicU64]) -> T) -> T {
         let is_busy = || thread.deferred.is_busy() && thread.alive.load(Relaxed) == 1;
         persistently(|| thread.read_deferred(&mut read), is_busy).unwrap_or_else(|| read(&[]))
-    }
-
-    /// Returns whether the slab is still that of the live thread `thread_id`. The caller asks after reading:
-    /// the slab of an ended thread may hold anything.
-    pub(crate) fn still_lives(&self, thread: &Thread, thread_id: u64) -> bool {
-        std::sync::atomic::fence(Acquire);
-        let block = self.arena.offset_of(thread) / WORDS as u32;
-        self.arena.used(block) == BlockUse::Thread as u8
-            && thread.alive.load(Acquire) == 1
-            && thread.thread_id.load(Relaxed) == thread_id
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod cells;
 pub(crate) mod choice;
+mod found;
 mod identity;
 mod kept;
 pub(crate) mod local;
@@ -13,6 +14,7 @@ mod rings;
 pub(crate) mod settings;
 mod text;
 
+pub(crate) use found::FoundThread;
 pub(crate) use kept::KeptSlabs;
 pub use text::MAX_CONNECT_ATTRS;
 pub(crate) use text::ThreadText;
@@ -226,11 +228,6 @@ const MUTED: u64 = 1 << 63;
 /// The host's reference to a thread. Never dangling; the thread may have ended.
 pub type ThreadRef = &'static ThreadHandle;
 
-/// A thread and its THREAD_ID when it was found. The thread may end at any time, and another one get its
-/// slab: whoever has read the slab asks [`Engine::still_lives`] with this THREAD_ID, not with that in the
-/// slab by then.
-pub(crate) type FoundThread = (u64, &'static Thread);
-
 /// Opaque thread object that the host refers to.
 #[repr(transparent)]
 pub struct ThreadHandle {
@@ -247,11 +244,6 @@ pub(crate) fn current() -> Option<&'static Thread> {
 }
 
 impl Thread {
-    /// Returns the thread with its THREAD_ID, see [`FoundThread`].
-    pub(crate) fn found(&self) -> (u64, &Thread) {
-        (self.thread_id.load(Relaxed), self)
-    }
-
     #[inline(always)]
     pub(crate) fn handle(&'static self) -> ThreadRef {
         // SAFETY: `ThreadHandle` is `repr(transparent)` over `Thread`, so both have the same layout.

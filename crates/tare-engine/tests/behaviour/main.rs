@@ -3,7 +3,6 @@
 mod active;
 mod described;
 mod digests;
-mod ended;
 mod errors;
 mod events;
 mod exclusions;
@@ -30,3 +29,4 @@ mod successors;
 mod summaries;
 mod tables;
 mod unreported;
+mod untimed;

@@ -8,6 +8,8 @@
 
 mod pace;
 mod scheduler;
+#[cfg(test)]
+mod sleeper;
 mod thread_files;
 
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};

@@ -133,6 +133,9 @@ fn class_of_call(number: i64) -> Option<WaitClass> {
 
 #[cfg(test)]
 mod tests {
+    use tare_server::eventually;
+
+    use super::super::sleeper::{LIMIT, Sleeper};
     use super::*;
 
     #[test]
@@ -162,22 +165,13 @@ mod tests {
 
     #[test]
     fn a_thread_that_sleeps_waits_and_one_that_is_gone_has_no_state() {
-        let (tell, told) = std::sync::mpsc::channel();
-        let (end, ended) = std::sync::mpsc::channel::<()>();
-        let sleeper = std::thread::spawn(move || {
-            let own = std::fs::read_link("/proc/thread-self").unwrap();
-            tell.send(own.file_name().unwrap().to_str().unwrap().parse::<u64>().unwrap()).unwrap();
-            let _ = ended.recv();
-        });
-        let number = told.recv().unwrap();
+        let sleeper = Sleeper::start();
+        let number = sleeper.number;
         let mut kernel = Kernel::new(|_| None);
-        while kernel.state(number) == Some(ThreadState::Ready) {
-            std::thread::yield_now();
-        }
-        assert_eq!(kernel.state(number), Some(ThreadState::Waits(None)));
+        eventually("it sleeps", LIMIT, || kernel.state(number) == Some(ThreadState::Waits(None)));
         assert_eq!(kernel.by_letter(number), Some(ThreadState::Waits(None)), "where the calls are not told");
-        drop(end);
-        sleeper.join().unwrap();
+        sleeper.end();
+        eventually("it is gone", LIMIT, || kernel.state(number).is_none());
         assert_eq!((kernel.state(u64::MAX), kernel.cpu_time(number)), (None, None));
     }
 }

@@ -79,18 +79,15 @@ fn open_files(limits: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use tare_server::eventually;
+
+    use super::super::sleeper::{LIMIT, Sleeper};
     use super::*;
 
     #[test]
     fn a_file_stays_open_while_it_is_read_and_one_of_an_ended_thread_is_gone() {
-        let (tell, told) = std::sync::mpsc::channel();
-        let (end, ended) = std::sync::mpsc::channel::<()>();
-        let sleeper = std::thread::spawn(move || {
-            let own = std::fs::read_link("/proc/thread-self").unwrap();
-            tell.send(own.file_name().unwrap().to_str().unwrap().parse::<u64>().unwrap()).unwrap();
-            let _ = ended.recv();
-        });
-        let number = told.recv().unwrap();
+        let sleeper = Sleeper::start();
+        let number = sleeper.number;
         let (mut files, mut buffer) = (ThreadFiles::new("comm"), [0; 64]);
         let first = files.read(number, &mut buffer).unwrap().to_vec();
         assert!(!first.is_empty());
@@ -107,9 +104,9 @@ mod tests {
         }
         assert_eq!(files.open.len(), 0, "nobody needs it");
         files.read(number, &mut buffer).unwrap();
-        drop(end);
-        sleeper.join().unwrap();
-        assert!(files.read(number, &mut buffer).is_err() && files.open.is_empty());
+        sleeper.end();
+        eventually("it is gone", LIMIT, || files.read(number, &mut buffer).is_err());
+        assert!(files.open.is_empty());
         assert!(files.read(u64::MAX, &mut buffer).is_err() && files.open.is_empty());
     }
 

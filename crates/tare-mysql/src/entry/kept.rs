@@ -2,10 +2,9 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
-use std::ptr::null;
 
 use tare_engine::snapshot::ClassId;
-use tare_engine::{EndedWaitFacts, Source, Start, ThreadHandle, Wait, WaitObject};
+use tare_engine::{Source, Start, ThreadHandle, Wait, WaitObject};
 use tare_host::process::{ENGINE, guard};
 
 use crate::abi::Locker;
@@ -67,10 +66,8 @@ pub(super) fn end_wait(wait: &Wait) -> Option<u64> {
 /// Counts a wait that its instrument does not time.
 #[cold]
 #[inline(never)]
-pub(super) fn count_untimed(class: ClassId, object: WaitObject) {
-    guard((), || {
-        ENGINE.count_ended_wait(class, object, Source::new(null(), 0), EndedWaitFacts::UNTIMED);
-    });
+pub(super) fn count_untimed(class: ClassId) {
+    guard((), || ENGINE.count_untimed_wait(class));
 }
 
 /// Begins a wait that is not on the engine's fast path.

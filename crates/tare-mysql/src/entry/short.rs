@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn end_idle_wait(locker: *const Locker) {
     match unsafe { kept(&*locker) } {
         Some(wait) if ENGINE.end_idle_wait_fast(&wait) => {}
         Some(wait) => guard((), || ENGINE.end_idle_wait(&wait)),
-        None => count_untimed(fixed::IDLE, WaitObject::new(0, operation::IDLE)),
+        None => count_untimed(fixed::IDLE),
     }
 }
 
@@ -83,6 +83,6 @@ pub(crate) unsafe extern "C" fn end_metadata_wait(locker: *const Locker, _rc: c_
             end_wait(&wait);
             ENGINE.has_waited();
         }
-        None => count_untimed(fixed::METADATA, WaitObject::new(0, operation::METADATA)),
+        None => count_untimed(fixed::METADATA),
     }
 }

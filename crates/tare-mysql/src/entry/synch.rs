@@ -95,7 +95,7 @@ unsafe fn end<'i>(locker: *const SynchLocker) -> &'i Instance {
         Some(wait) => end_wait(&wait),
         None => {
             // SAFETY: as above.
-            count_untimed(unsafe { instrument(of) }, WaitObject::new(of.identity, 0));
+            count_untimed(unsafe { instrument(of) });
             None
         }
     };

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
+use tare_testkit::eventually;
 use tare_testkit::mysql_server::Mysql;
+use tare_testkit::server::patience;
 
 use crate::{number, rows, subject};
 
@@ -98,11 +100,7 @@ fn the_memory_of_all_sessions_is_followed() {
     let with = number(&mut root, status);
     assert!(with > 0, "{with}");
     drop(ann);
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while number(&mut root, status) >= with {
-        assert!(std::time::Instant::now() < until, "the session's memory is not given back: {with}");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    eventually("the session's memory is given back", patience(), || number(&mut root, status) < with);
 }
 
 /// What `threads`, `accounts` and statements say of a session's memory.

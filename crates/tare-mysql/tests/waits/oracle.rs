@@ -308,13 +308,11 @@ fn a_session_that_does_nothing_has_no_events() {
          WHERE THREAD_ID = {thread} AND COUNT_STAR > 0 AND EVENT_NAME NOT IN ('idle', 'wait/io/socket/sql/client_connection')"
     );
     // The session goes on for a moment after its result has arrived.
-    let mut before = rows(&mut reader, &sql);
-    loop {
+    let (mut before, mut same) = (rows(&mut reader, &sql), 0);
+    while same < 5 {
         std::thread::sleep(Duration::from_millis(100));
         let now = rows(&mut reader, &sql);
-        if now == before {
-            break;
-        }
+        same = if now == before { same + 1 } else { 0 };
         before = now;
     }
     for at in 0..500 {

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
@@ -122,12 +122,14 @@ fn a_server_that_hangs_keeps_nobody_waiting_and_requests_are_bounded() {
     assert_eq!(exporter.get("/-/healthy", &[]).status, 200);
 }
 
-/// A way to a server on which the first statement that names a table is held for a time, once.
-fn slow_way(folder: &Path, server: &Server, table: &'static str, time: Duration) -> PathBuf {
+/// A way to a server on which the first statement that names a table is held, once, until its connection has
+/// this age.
+fn slow_way(folder: &Path, server: &Server, table: &'static str, age: Duration) -> PathBuf {
     let (way, endpoint) = (folder.join("way"), server.endpoint());
     let listener = UnixListener::bind(&way).expect("a socket");
     std::thread::spawn(move || {
         let (mut client, _) = listener.accept().expect("a client");
+        let until = Instant::now() + age;
         let mut server = UnixStream::connect(endpoint).expect("the endpoint");
         let mut answers = server.try_clone().expect("the same socket");
         let mut asker = client.try_clone().expect("the same socket");
@@ -137,7 +139,7 @@ fn slow_way(folder: &Path, server: &Server, table: &'static str, time: Duration)
             let said = &piece[..length];
             if !is_held && said.windows(table.len()).any(|it| it == table.as_bytes()) {
                 is_held = true;
-                std::thread::sleep(time);
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
             }
             server.write_all(said).expect("the server is there");
         }
@@ -151,13 +153,19 @@ fn slow_way(folder: &Path, server: &Server, table: &'static str, time: Duration)
 fn what_was_read_in_time_is_given_and_the_rest_is_told() {
     let _turn = tare_testkit::turn();
     let server = Server::start(StartSettings::new(TestProvider::tare())).expect("a server");
-    let folder = tempfile::tempdir().expect("a folder");
     // A look may take 10 seconds, and reading may begin in the first 9 of them.
-    let time = Duration::from_millis(9020);
-    let way = slow_way(folder.path(), &server, "events_statements_summary_by_digest", time);
-    let exporter = Exporter::start(Address::Socket(way), CollectorOptions::default());
-    let answer = exporter.get("/metrics", &[]);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    let age = Duration::from_millis(9020);
+    let look = || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let way = slow_way(folder.path(), &server, "events_statements_summary_by_digest", age);
+        let exporter = Exporter::start(Address::Socket(way), CollectorOptions::default());
+        let answer = exporter.get("/metrics", &[]);
+        (folder, exporter, answer)
+    };
+    // Again if the machine does not let it end within the tenth second.
+    let mut looks = std::iter::repeat_with(look).take(5);
+    let (_folder, exporter, answer) =
+        looks.find(|(.., answer)| answer.status == 200).expect("a look in time");
     let page = Page::parse(&answer.text());
     assert_eq!((page.value("mysql_up"), page.value("tare_up")), (Some(1.0), Some(1.0)));
     let success = |name: &str| {

@@ -14,6 +14,15 @@ use super::{HISTORY, await_samples, rows, server, set_status};
 
 static ENDS: AtomicBool = AtomicBool::new(false);
 
+/// Ends what others repeat, also if this thread panics.
+struct Ending;
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        ENDS.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Repeats something with a number until the test ends.
 fn repeat(mut what: impl FnMut(u64)) {
     (0..).take_while(|_| !ENDS.load(Ordering::Relaxed)).for_each(&mut what);
@@ -135,6 +144,7 @@ fn whatever_happens_no_row_says_what_never_was() {
         rows(&mut conn, "SELECT NAME FROM performance_schema.setup_instruments").into_iter().collect();
     let mut seen = 0;
     std::thread::scope(|scope| {
+        let _ending = Ending;
         for worker in 0..4 {
             let server = &server;
             scope.spawn(move || repeat(|number| visit(server, number * 4 + worker)));
@@ -159,7 +169,6 @@ fn whatever_happens_no_row_says_what_never_was() {
             read.iter().for_each(|(row, digest)| check(row, &instruments, digest));
             seen += read.len();
         }
-        ENDS.store(true, Ordering::Relaxed);
     });
     assert!(seen > 1000, "{seen} rows");
     set_status(&mut conn, "level", "lean");

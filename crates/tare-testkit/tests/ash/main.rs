@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use mysql::Conn;
 use mysql::prelude::{FromRow, Queryable};
 use tare_testkit::active_load as load;
-use tare_testkit::server::{LIMIT, Server, StartSettings};
+use tare_testkit::eventually;
+use tare_testkit::server::{Server, StartSettings, is_under_valgrind, patience};
 use tare_testkit::subject::TestProvider;
 
 const HISTORY: &str = "performance_schema.tare_active_session_history";
@@ -61,9 +62,33 @@ fn await_samples(conn: &mut Conn, samples: u64) {
     let begin = Instant::now();
     let wanted = status(conn, "ash_samples") + samples;
     while status(conn, "ash_samples") < wanted {
-        assert!(begin.elapsed() < LIMIT, "no samples");
+        assert!(begin.elapsed() < patience(), "no samples");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Whether a session of this class computes. valgrind runs one thread at a time: who computes mostly waits
+/// for its turn, and the kernel knows no more than that it waits.
+fn runs(class: &str) -> bool {
+    class == "CPU" || class == "OTHER" && is_under_valgrind()
+}
+
+/// Whether a session of the true class may have this one for a moment: who sleeps, or waits for a user's
+/// lock, looks every five seconds whether its client is still there. And between two waits for a user's lock,
+/// which is a metadata lock, it is in no stage that says so.
+fn looks(class: &str, true_class: &str) -> bool {
+    match true_class {
+        "SLEEP" => class == "NETWORK",
+        "USER LOCK" => class == "NETWORK" || class == "METADATA LOCK",
+        _ => false,
+    }
+}
+
+/// Switches the history off, and waits for the end of a sample that has begun.
+fn stop_sampling(server: &Server, conn: &mut Conn) {
+    set_status(conn, "ash_interval", "OFF");
+    let process = server.process().unwrap();
+    eventually("the thread that samples rests", patience(), || process.are_asleep("tare-ash").unwrap());
 }
 
 /// Empties the history, and waits for so many samples from then on.

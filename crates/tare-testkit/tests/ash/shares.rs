@@ -8,7 +8,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::turn;
 
-use super::{HISTORY, rows, sample_anew, server, set_status};
+use super::{HISTORY, rows, sample_anew, server, set_status, stop_sampling};
 
 /// Windows that are judged, and how many of them may be beyond the error of 99% by chance.
 const WINDOWS: usize = 3;
@@ -69,7 +69,7 @@ fn short_statements_appear_in_proportion_to_their_time() {
     for _ in 0..WINDOWS {
         conn.query_drop("TRUNCATE TABLE performance_schema.events_statements_summary_by_digest").unwrap();
         sample_anew(&mut conn, 400);
-        set_status(&mut conn, "ash_interval", "OFF");
+        stop_sampling(&server, &mut conn);
         let (times, rows) = (times(&mut conn), sampled(&mut conn));
         set_status(&mut conn, "ash_interval", "10ms");
         let beyond = beyond(&times, &rows);

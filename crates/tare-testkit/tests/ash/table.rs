@@ -5,7 +5,7 @@ use mysql::{Conn, Error};
 use tare_testkit::shared_turn;
 
 use super::load::{ActiveSessions, Until};
-use super::{HISTORY, await_samples, number, rows, sample_anew, server, set_status, status};
+use super::{HISTORY, await_samples, number, rows, sample_anew, server, set_status, status, stop_sampling};
 
 fn refused(conn: &mut Conn, sql: &str) -> Option<u16> {
     match conn.query_drop(sql) {
@@ -105,7 +105,7 @@ fn it_is_found_by_time_thread_and_connection() {
     let sleeper = load.busy(&[], "SELECT SLEEP(600)", &Until::State("User sleep"), "SLEEP");
     load.busy(&[], "SELECT SLEEP(601)", &Until::State("User sleep"), "SLEEP");
     sample_anew(&mut conn, 30);
-    set_status(&mut conn, "ash_interval", "OFF");
+    stop_sampling(&server, &mut conn);
     let samples = status(&mut conn, "ash_samples");
     let all: Vec<Sampled> = rows(
         &mut conn,

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use tare_testkit::server::is_under_valgrind;
 use tare_testkit::turn;
 
 use super::load::{ActiveSessions, SessionActivity};
-use super::{HISTORY, rows, sample_anew, server, set_status};
+use super::{HISTORY, looks, rows, runs, sample_anew, server, set_status, stop_sampling};
 
 /// Samples to judge by.
 const SAMPLES: u64 = 150;
@@ -21,12 +22,23 @@ fn counted(rows: &[Row]) -> BTreeMap<&str, u64> {
     counted
 }
 
-/// Panics unless a number of `all` rows is what a share makes of them, within the binomial error at 99%.
-fn assert_share(rows: u64, all: u64, share: f64, what: &str) {
+/// Panics unless a number of `all` rows is what a share makes of them, within the binomial error at 99% and
+/// the rows of sessions that were in another class for a moment.
+fn assert_share(rows: u64, all: u64, share: f64, moments: u64, what: &str) {
     #[allow(clippy::cast_precision_loss)] // thousands
-    let (rows, all) = (rows as f64, all as f64);
-    let (expected, error) = (all * share, 2.576 * (all * share * (1.0 - share)).sqrt());
+    let (rows, all, moments) = (rows as f64, all as f64, moments as f64);
+    let (expected, error) = (all * share, moments + 2.576 * (all * share * (1.0 - share)).sqrt());
     assert!((rows - expected).abs() <= error, "{what}: {rows} of {all}, expected {expected} ± {error}");
+}
+
+/// Returns a row as it would be if threads ran beside each other, see [`runs`].
+fn beside_others(row: Row) -> Row {
+    match row {
+        (id, class, _, None, None) if class != "CPU" && runs(&class) => {
+            (id, "CPU".to_owned(), "RUNNABLE".to_owned(), None, None)
+        }
+        row => row,
+    }
 }
 
 fn judge(level: &str, load: &ActiveSessions<'_>, rows: &[Row], names_locks: bool) {
@@ -38,7 +50,7 @@ fn judge(level: &str, load: &ActiveSessions<'_>, rows: &[Row], names_locks: bool
         let SessionActivity { class: true_class, blockers } = &load.truth[id];
         if class != true_class {
             // It may have been about to begin, or woken for a moment.
-            assert!(class == "CPU", "{level}: {row:?} of one in {true_class}");
+            assert!(runs(class) || looks(class, true_class), "{level}: {row:?} of one in {true_class}");
             *woken.entry((true_class, state.as_str())).or_default() += 1;
         }
         assert_eq!(class == "CPU", state != "WAITING", "{level}: {row:?}");
@@ -52,14 +64,18 @@ fn judge(level: &str, load: &ActiveSessions<'_>, rows: &[Row], names_locks: bool
             assert_eq!(wait.as_deref(), Some("wait/lock/row/handler"), "{level}");
         }
     }
-    assert!(woken.values().sum::<u64>() <= all / 100, "{level}: they wait all the time: {woken:?}");
+    // Under valgrind moments are longer, and shares are off by them.
+    let woken_rows: u64 = woken.values().sum();
+    let (most, moments) = if is_under_valgrind() { (all / 10, woken_rows) } else { (all / 100, 0) };
+    assert!(woken_rows <= most, "{level}: they wait all the time: {woken:?}");
     let counted = counted(rows);
     let mut expected: BTreeMap<&str, usize> = BTreeMap::new();
     load.truth.values().for_each(|doing| *expected.entry(doing.class).or_default() += 1);
     for (class, of) in expected {
         #[allow(clippy::cast_precision_loss)] // few
         let share = of as f64 / sessions as f64;
-        assert_share(counted.get(class).copied().unwrap_or(0), all, share, &format!("{level}, {class}"));
+        let rows = counted.get(class).copied().unwrap_or(0);
+        assert_share(rows, all, share, moments, &format!("{level}, {class}"));
     }
 }
 
@@ -72,13 +88,13 @@ fn at_level(level: &str, names_locks: bool) {
     let load = ActiveSessions::all(&server);
     sample_anew(&mut conn, SAMPLES);
     // By its key the table is read connection by connection, and meanwhile there would be further samples.
-    set_status(&mut conn, "ash_interval", "OFF");
+    stop_sampling(&server, &mut conn);
     let sql = format!(
         "SELECT PROCESSLIST_ID, WAIT_CLASS, STATE, WAIT_EVENT, BLOCKING_PROCESSLIST_ID FROM {HISTORY} \
          WHERE PROCESSLIST_ID IN ({}) ORDER BY SAMPLE_TIME",
         load.list()
     );
-    let seen: Vec<Row> = rows(&mut conn, &sql);
+    let seen: Vec<Row> = rows(&mut conn, &sql).into_iter().map(beside_others).collect();
     judge(level, &load, &seen, names_locks);
     let named = rows::<(u64, u64)>(
         &mut conn,

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_testkit::eventually;
 use tare_testkit::host::program;
 use tare_testkit::load::SysbenchLoad;
 use tare_testkit::process::TestProcess;
-use tare_testkit::server::Server;
+use tare_testkit::server::{LIMIT, Server};
 use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 
@@ -37,10 +36,9 @@ type Series = BTreeMap<String, f64>;
 
 /// What an exporter answers, which may have only just been started.
 fn get_metrics(port: u16) -> String {
-    let mut stream = eventually("the exporter listens", Duration::from_secs(20), || {
-        TcpStream::connect(("127.0.0.1", port)).ok()
-    });
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut stream =
+        eventually("the exporter listens", LIMIT, || TcpStream::connect(("127.0.0.1", port)).ok());
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

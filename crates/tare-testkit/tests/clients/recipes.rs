@@ -7,7 +7,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 use tare_testkit::poll_every;
-use tare_testkit::server::Server;
+use tare_testkit::server::{LIMIT, Server};
 use tare_testkit::turn;
 
 use crate::subject;
@@ -80,7 +80,7 @@ pub(crate) fn until(conn: &mut Conn, block: &[String], wanted: impl Fn(&[Row]) -
     let mut rows = Vec::new();
     // InnoDB shows its locks as they were for as long as somebody asks more often than every tenth of a
     // second.
-    let found = poll_every(Duration::from_millis(150), Duration::from_secs(20), || {
+    let found = poll_every(Duration::from_millis(150), LIMIT, || {
         rows = run(conn, block);
         wanted(&rows)
     });

@@ -143,6 +143,6 @@ fn refused(result: Result<(), Failure>) -> Option<u16> {
 /// Asks until the answer is there; the last one, if it never is.
 fn until<T>(mut ask: impl FnMut() -> T, there: impl Fn(&T) -> bool) -> T {
     let mut last = None;
-    poll(Duration::from_secs(20), || there(last.insert(ask())));
+    poll(LIMIT, || there(last.insert(ask())));
     last.expect("it was asked")
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use tare_host::options::Root;
 
 use crate::checks::{Diagnosis, FindingKind, diagnose, of_account};
-use crate::exit::{self, FOUND, NOT_LOOKED};
+use crate::exit::{FOUND, NOT_LOOKED};
 use crate::last_run::VersionUpdate;
 use crate::output::CommandOutput;
 use crate::server::FoundServer;
@@ -96,10 +96,7 @@ fn look(arguments: &Doctor) -> Result<Vec<Diagnosis>> {
         })?;
         vec![FoundServer::of_process(process(pid)?)]
     } else if let Some(unit) = &arguments.unit {
-        let server = FoundServer::of_unit(&root, unit);
-        vec![server.ok_or_else(|| exit::wrong(anyhow::anyhow!(
-                "--unit {unit}: there is no unit {unit}, or it is masked; without --unit every server is checked"
-            )))?]
+        vec![FoundServer::of_unit(&root, unit, "every server is checked")?]
     } else {
         FoundServer::all(&root)
     };

@@ -58,7 +58,7 @@ fn measured(arguments: &Price, interrupt: &Interrupt) -> Result<ExitCode> {
     let mut wait = |time: Duration| interrupt.sleep(time).is_ok();
     if let Some((account, prices)) = govern::account(&orders, &machine, &mut wait)? {
         if arguments.answer.format.is_json() {
-            println!("{:#}", object(&account, &prices.origin));
+            println!("{}", serde_json::to_string_pretty(&object(&account, &prices.origin))?);
         } else {
             print_account(&account, &prices.origin);
         }

@@ -15,6 +15,7 @@ use tare_host::options::{OptionFiles, OptionOrigin, Options, Root};
 use tare_mariadb::settings::ServerSettings;
 use tare_mariadb::startup::{self, DisableReason, StartPlan};
 
+use crate::exit;
 use crate::program::{self, Product, ServerProgram};
 use crate::provider;
 use process::ServerProcess;
@@ -79,13 +80,17 @@ impl FoundServer {
         servers
     }
 
-    /// Returns the server of a unit.
-    pub(crate) fn of_unit(root: &Root, name: &str) -> Option<FoundServer> {
-        let unit = SystemdUnit::read(root, name)?;
+    /// Returns the server of a unit. The error says that there is no such unit, and what is done without
+    /// `--unit`.
+    pub(crate) fn of_unit(root: &Root, name: &str, without: &str) -> anyhow::Result<FoundServer> {
+        let unit = SystemdUnit::read(root, name).ok_or_else(|| {
+            let no_unit = format!("--unit {name}: there is no unit {name}, or it is masked");
+            exit::wrong(anyhow::anyhow!("{no_unit}; without --unit {without}"))
+        })?;
         let pids = if root.is_own() { ServerProcess::all() } else { vec![] };
         let mut processes = pids.into_iter().filter_map(|pid| ServerProcess::look(pid).ok());
         let process = processes.find(|process| runs(&unit, process));
-        Some(FoundServer { unit: Some(unit), process, root: root.clone() })
+        Ok(FoundServer { unit: Some(unit), process, root: root.clone() })
     }
 
     /// Returns the server that runs as a process.

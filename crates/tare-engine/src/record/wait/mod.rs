@@ -1,11 +1,11 @@
 //! HOT PATH: waits of every kind. The start reads the clock and notes the object. The end adds to a cell and
 //! writes a record.
 
-mod ended;
 mod free;
 mod object;
 mod short;
 mod state;
+mod untimed;
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,7 +30,6 @@ use crate::setup::filter::{ATTRIBUTED, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::setup::instrument::{ENABLED, TIMED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
-pub use ended::EndedWaitFacts;
 pub use free::UntimedLock;
 pub use object::{Source, WaitObject};
 pub(crate) use short::{WaitKind, WaitTotals};

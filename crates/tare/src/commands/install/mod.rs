@@ -19,7 +19,7 @@ use tare_lab::interrupt::Interrupt;
 use crate::change::{FileChange, Undo};
 use crate::checks::{self, Finding};
 use crate::durations;
-use crate::exit::{self, INTERRUPTED, REFUSED};
+use crate::exit::{INTERRUPTED, REFUSED};
 use crate::last_run;
 use crate::output::CommandOutput;
 use crate::provider;
@@ -216,13 +216,7 @@ fn every(
 
 /// Returns the servers of the named units, or all.
 fn meant(arguments: &Servers, root: &Root) -> Result<Vec<FoundServer>> {
-    let unit = |name: &String| {
-        FoundServer::of_unit(root, name).ok_or_else(|| {
-            exit::wrong(anyhow::anyhow!(
-                "--unit {name}: there is no unit {name}, or it is masked; without --unit every server's is taken"
-            ))
-        })
-    };
+    let unit = |name: &String| FoundServer::of_unit(root, name, "every server's is taken");
     if !arguments.units.is_empty() {
         return arguments.units.iter().map(unit).collect();
     }

@@ -234,7 +234,7 @@ pub(crate) fn replay(arguments: &LabReplay, interrupt: &Interrupt) -> Result<()>
     if !arguments.as_driver {
         let outcome = replay::play(replay, interrupt, &mut |_| {})?;
         if arguments.answer.format.is_json() {
-            println!("{:#}", object(&outcome, users));
+            println!("{}", serde_json::to_string_pretty(&object(&outcome, users))?);
         } else {
             print(&outcome, users, arguments.pace);
         }
