@@ -119,11 +119,16 @@ impl Clock {
 
     /// Returns picoseconds per tick as a 32.32 fixed-point number, the same ever after. The first call may
     /// sleep until [`CALIBRATION_NS`] have passed.
+    #[inline(always)]
     pub(crate) fn rate(&self) -> u64 {
         let frozen = self.rate.load(Relaxed);
-        if frozen != 0 {
-            return frozen;
-        }
+        if frozen != 0 { frozen } else { self.measure_rate() }
+    }
+
+    /// Measures the rate, for the first caller of [`Clock::rate`].
+    #[cold]
+    #[inline(never)]
+    fn measure_rate(&self) -> u64 {
         let start_ns = self.start_ns.load(Relaxed);
         let missing_ns = CALIBRATION_NS.saturating_sub(monotonic_ns() - start_ns);
         std::thread::sleep(std::time::Duration::from_nanos(missing_ns));

@@ -105,15 +105,36 @@ impl Engine {
     /// nothing was counted; the caller must then call [`Engine::memory_alloc`].
     #[inline(always)]
     pub fn memory_alloc_own(&self, thread: ThreadRef, class: ClassId, bytes: u64) -> bool {
-        let usual = self.usual_memory_cell(thread.slab(), class, ENABLED | MEMORY);
-        usual.inspect(|cell| cell.alloc(bytes)).is_some()
+        self.registry.switches(class) & (ENABLED | MEMORY | SERVER_WIDE) == ENABLED | MEMORY
+            && self.memory_alloc_known(thread, class, bytes)
     }
 
     /// Counts a free of the calling thread, which the caller knows, on the fast path. Returns false if
     /// nothing was counted; the caller must then call [`Engine::memory_free`].
     #[inline(always)]
     pub fn memory_free_own(&self, thread: ThreadRef, class: ClassId, bytes: u64) -> bool {
-        let usual = self.usual_memory_cell(thread.slab(), class, MEMORY);
+        self.is_memory_of_threads(class) && self.memory_free_known(thread, class, bytes)
+    }
+
+    /// Returns whether an instrument is one of memory that belongs to the thread which allocates it.
+    #[inline(always)]
+    pub fn is_memory_of_threads(&self, class: ClassId) -> bool {
+        self.registry.switches(class) & (MEMORY | SERVER_WIDE) == MEMORY
+    }
+
+    /// Counts an allocation as [`Engine::memory_alloc_own`] does, for a caller that knows of the instrument
+    /// that it is on and [of threads](Engine::is_memory_of_threads).
+    #[inline(always)]
+    pub fn memory_alloc_known(&self, thread: ThreadRef, class: ClassId, bytes: u64) -> bool {
+        let usual = self.usual_memory_cell(thread.slab(), class);
+        usual.inspect(|cell| cell.alloc(bytes)).is_some()
+    }
+
+    /// Counts a free as [`Engine::memory_free_own`] does, for a caller that knows that the instrument is
+    /// [of threads](Engine::is_memory_of_threads).
+    #[inline(always)]
+    pub fn memory_free_known(&self, thread: ThreadRef, class: ClassId, bytes: u64) -> bool {
+        let usual = self.usual_memory_cell(thread.slab(), class);
         usual.inspect(|cell| cell.free(bytes)).is_some()
     }
 
@@ -215,18 +236,9 @@ impl Engine {
         self.folds.end();
     }
 
-    /// Returns the current cell of the calling thread, of an instrument with these switches. `None`: the fast
-    /// path does not apply.
+    /// Returns the current cell of the calling thread. `None`: the fast path does not apply.
     #[inline(always)]
-    fn usual_memory_cell(
-        &self,
-        thread: &'static Thread,
-        class: ClassId,
-        switches: u8,
-    ) -> Option<&'static MemoryCell> {
-        if self.registry.switches(class) & (switches | SERVER_WIDE) != switches {
-            return None;
-        }
+    fn usual_memory_cell(&self, thread: &'static Thread, class: ClassId) -> Option<&'static MemoryCell> {
         if thread.mask() & ATTRIBUTED == 0 {
             return None;
         }

@@ -100,11 +100,15 @@ impl Peaks {
 /// The sign bit. With it flipped, signed numbers compare correctly as unsigned ones.
 const SIGN: u64 = 1 << 63;
 
+/// Returns what is in use.
+#[inline(always)]
+fn difference(allocated: &AtomicU64, freed: &AtomicU64) -> i64 {
+    allocated.load(Relaxed).wrapping_sub(freed.load(Relaxed)).cast_signed()
+}
+
 impl MemoryCell {
     /// Returns count and bytes in use. They are negative in a bank that frees what others allocated.
     pub(crate) fn current(&self) -> (i64, i64) {
-        let difference =
-            |a: &AtomicU64, b: &AtomicU64| a.load(Relaxed).wrapping_sub(b.load(Relaxed)).cast_signed();
         (difference(&self.count_alloc, &self.count_free), difference(&self.bytes_alloc, &self.bytes_free))
     }
 
@@ -125,11 +129,12 @@ impl MemoryCell {
     #[inline(always)]
     pub(crate) fn alloc(&self, bytes: u64) {
         bump(&self.count_alloc, 1);
-        bump(&self.bytes_alloc, bytes);
-        let (count, bytes) = self.current();
+        let count = difference(&self.count_alloc, &self.count_free);
         if count > self.high_count.load(Relaxed) {
             self.high_count.store(count, Relaxed);
         }
+        bump(&self.bytes_alloc, bytes);
+        let bytes = difference(&self.bytes_alloc, &self.bytes_free);
         if bytes > self.high_bytes.load(Relaxed) {
             self.high_bytes.store(bytes, Relaxed);
         }
@@ -138,11 +143,12 @@ impl MemoryCell {
     #[inline(always)]
     pub(crate) fn free(&self, bytes: u64) {
         bump(&self.count_free, 1);
-        bump(&self.bytes_free, bytes);
-        let (count, bytes) = self.current();
+        let count = difference(&self.count_alloc, &self.count_free);
         if count < self.low_count.load(Relaxed) {
             self.low_count.store(count, Relaxed);
         }
+        bump(&self.bytes_free, bytes);
+        let bytes = difference(&self.bytes_alloc, &self.bytes_free);
         if bytes < self.low_bytes.load(Relaxed) {
             self.low_bytes.store(bytes, Relaxed);
         }

@@ -203,6 +203,21 @@ impl Engine {
         Some(is_skipping)
     }
 
+    /// Returns whether to skip an event that may follow a pause, where one reading of the clock tells that
+    /// and no call is needed. If not, ask [`Engine::skips_after_pause`]. For sampled instruments only.
+    #[inline(always)]
+    pub fn skips_after_short_pause(&self) -> bool {
+        if !self.is_skipping() {
+            return false;
+        }
+        let (Some(thread), Some(now)) = (current(), ticks_at_once()) else { return false };
+        let is_short = now < thread.slow_at.own();
+        if is_short {
+            local::set_skips(SKIPS);
+        }
+        is_short
+    }
+
     #[cold]
     #[inline(never)]
     fn skips_on_after_pause(&self) -> bool {
@@ -306,6 +321,7 @@ impl Engine {
 
     /// Returns the factors by which the calling thread counts an event that began at `began` in one of its
     /// own cells.
+    #[inline(always)]
     pub(crate) fn weight_in(
         &self,
         thread: &Thread,
@@ -316,16 +332,20 @@ impl Engine {
         if !thread.is_weighted() {
             return SampleWeight::ONE;
         }
-        match of.class {
-            0 if self.is_all_sampled(Kind::Stage) => self.weight_of(thread, Kind::Stage, 0, began),
-            0 => {
-                let place = self.arena.offset_of(cell);
-                let class =
-                    thread.cells(self, BANK_OWN).find(|it| it.cell() == place).map_or(0, ListedCell::class);
-                self.weight_of(thread, Kind::Stage, class, began)
-            }
-            class => self.weight_of(thread, self.registry.kind(class), class, began),
-        }
+        let (kind, class) = match of.class {
+            0 if self.is_all_sampled(Kind::Stage) => (Kind::Stage, 0),
+            0 => (Kind::Stage, self.class_of(thread, cell)),
+            class => (self.registry.kind(class), class),
+        };
+        self.weight(thread, kind, class, began)
+    }
+
+    /// Returns the instrument of one of a thread's own cells.
+    #[cold]
+    #[inline(never)]
+    fn class_of(&self, thread: &Thread, cell: &StatCell) -> ClassId {
+        let place = self.arena.offset_of(cell);
+        thread.cells(self, BANK_OWN).find(|it| it.cell() == place).map_or(0, ListedCell::class)
     }
 
     /// Adds an uncontended lock of the calling thread to its cell: once, or at level sampled as often as the
@@ -353,6 +373,12 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId, began: u64) -> SampleWeight {
+        self.weight(thread, kind, class, began)
+    }
+
+    /// Does what [`Engine::weight_of`] does, inlined.
+    #[inline(always)]
+    fn weight(&self, thread: &Thread, kind: Kind, class: ClassId, began: u64) -> SampleWeight {
         if !self.is_sampled(kind, class) {
             return SampleWeight::ONE;
         }

@@ -250,3 +250,20 @@ fn a_host_may_name_the_calling_thread() {
     assert!(!rig.memory_alloc_own(thread, rig.class.memory, 40));
     assert!(rig.memory_free_own(thread, rig.class.memory, 40), "what was counted");
 }
+
+/// A host that knows an instrument's switches counts without asking for them.
+#[test]
+fn a_host_may_know_the_instrument() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    assert!(!rig.memory_alloc_known(thread, rig.class.memory, 30), "there is no cell yet");
+    rig.memory_alloc(rig.class.memory, 30);
+    assert!(rig.memory_alloc_known(thread, rig.class.memory, 40));
+    assert!(rig.memory_free_known(thread, rig.class.memory, 30));
+    let stat = rig.thread_memory(thread, MEMORY);
+    assert_eq!((stat.count_alloc, stat.count_free, stat.current_bytes, stat.high_bytes), (2, 1, 40, 70));
+    assert!(rig.is_memory_of_threads(rig.class.memory));
+    for other in [rig.class.server_memory, rig.class.mutex] {
+        assert!(!rig.is_memory_of_threads(other));
+    }
+}

@@ -158,7 +158,7 @@ fn copied(functions: &[Function], jump: ReplacedStart) -> Result<Vec<usize>, Det
 ///
 /// When the system refuses it.
 pub fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
-    fill_code(take_page(0)?, page)
+    fill_code(take_pages(0, 1)?, 1, page)
 }
 
 /// Creates a page of executable code at an address that a call at `from` reaches.
@@ -167,13 +167,28 @@ pub fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
 ///
 /// When no page is free there, or the system refuses it.
 pub fn make_code_near(page: &[u8; PAGE], from: usize) -> std::io::Result<usize> {
+    fill_code(take_pages_near(from, 1)?, 1, page)
+}
+
+/// Creates a page of executable code, as [`make_code_near`] does, and behind it a page of zeros that can be
+/// written, which is never freed either.
+///
+/// # Errors
+///
+/// When no pages are free there, or the system refuses it.
+pub(super) fn make_code_and_data_near(page: &[u8; PAGE], from: usize) -> std::io::Result<usize> {
+    fill_code(take_pages_near(from, 2)?, 2, page)
+}
+
+/// Maps writable pages at an address that a call at `from` reaches.
+fn take_pages_near(from: usize, count: usize) -> std::io::Result<*mut c_void> {
     let mut last = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
     // The space below a program is usually free; its heap follows it.
     for step in 1..=NEAR / STEP {
         for hint in [from.saturating_sub(step * STEP), from + step * STEP] {
-            match take_page(hint / PAGE * PAGE) {
-                Ok(at) if code::distance_of_call(from, at.addr()).is_some() => return fill_code(at, page),
-                Ok(at) => give_page(at),
+            match take_pages(hint / PAGE * PAGE, count) {
+                Ok(at) if code::distance_of_call(from, at.addr()).is_some() => return Ok(at),
+                Ok(at) => give_pages(at, count),
                 Err(error) => last = error,
             }
         }
@@ -185,31 +200,33 @@ pub fn make_code_near(page: &[u8; PAGE], from: usize) -> std::io::Result<usize> 
 const NEAR: usize = 1 << 30;
 const STEP: usize = 16 << 20;
 
-/// Maps a writable page at this address, or elsewhere if it is taken; 0 means anywhere.
-fn take_page(hint: usize) -> std::io::Result<*mut c_void> {
+/// Maps writable pages at this address, or elsewhere if it is taken; 0 means anywhere.
+fn take_pages(hint: usize, count: usize) -> std::io::Result<*mut c_void> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let at = std::ptr::without_provenance_mut(hint);
     // SAFETY: a mapping of its own: an address without MAP_FIXED is only a hint.
-    let at = unsafe { libc::mmap(std::ptr::without_provenance_mut(hint), PAGE, access, kind, -1, 0) };
+    let at = unsafe { libc::mmap(at, count * PAGE, access, kind, -1, 0) };
     if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(at) }
 }
 
-fn give_page(at: *mut c_void) {
-    // SAFETY: a page of `take_page`, which nobody uses.
-    unsafe { libc::munmap(at, PAGE) };
+fn give_pages(at: *mut c_void, count: usize) {
+    // SAFETY: pages of `take_pages`, which nobody uses.
+    unsafe { libc::munmap(at, count * PAGE) };
 }
 
-fn fill_code(at: *mut c_void, page: &[u8; PAGE]) -> std::io::Result<usize> {
-    // SAFETY: the mapping has this size, and nobody else knows it.
+/// Fills the first of `count` pages of [`take_pages`] with code, and returns its address.
+fn fill_code(at: *mut c_void, count: usize, page: &[u8; PAGE]) -> std::io::Result<usize> {
+    // SAFETY: the mapping has at least this size, and nobody else knows it.
     let protected = unsafe {
         at.cast::<u8>().copy_from_nonoverlapping(page.as_ptr(), PAGE);
         libc::mprotect(at, PAGE, libc::PROT_READ | libc::PROT_EXEC)
     };
     if protected != 0 {
         let error = std::io::Error::last_os_error();
-        give_page(at);
+        give_pages(at, count);
         return Err(error);
     }
-    Ok(at.addr())
+    Ok(at.expose_provenance())
 }
 
 /// Returns the length of the first instruction if it is position-independent.

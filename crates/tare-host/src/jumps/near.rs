@@ -1,30 +1,38 @@
 //! Short jumps: five bytes at a function's entry, which lead anywhere by way of a page near the program.
 //!
-//! A function that is shorter than [`JUMP`], or that does not begin at a multiple of 16, has no room for a
-//! jump to any address. A jump of five bytes reaches two gigabytes: as far as a page of tare's, where the
-//! longer jump is.
+//! A function that is shorter than [`JUMP`](super::JUMP), or that does not begin at a multiple of 16, has no
+//! room for a jump to any address. A jump of five bytes reaches two gigabytes: as far as a page of tare's, of
+//! jumps on to where the page behind it says. So each takes one instruction, and can lead elsewhere later.
 #![allow(unsafe_code)]
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::detour::{PAGE, make_code_near};
+use super::detour::{PAGE, make_code_and_data_near};
 use super::error::LeadError;
-use super::write::{JUMP, JumpTarget, with_writable_code};
+use super::write::with_writable_code;
 use crate::code::{distance_of_call, without_entry_mark};
 
 /// The size in bytes of a short jump.
 pub const SHORT_JUMP: usize = 5;
 
-/// The distance in bytes between two jumps in the page.
-const APART: usize = 16;
+/// The distance in bytes between two jumps in the page, and between the addresses they jump to.
+const APART: usize = 8;
 /// The most functions of one call of [`lead`].
 pub const MOST_LED: usize = PAGE / APART;
+
+/// The code of a jump in the page: `jmp [rip + distance]`, to the address that lies a page behind it.
+const JUMP_ON: [u8; APART] = {
+    let [a, b, c, d] = (PAGE as u32 - 6).to_le_bytes();
+    [0xFF, 0x25, a, b, c, d, 0xCC, 0xCC]
+};
 
 /// Functions that lead elsewhere, and what their entries held before.
 #[derive(Debug)]
 #[must_use = "what was overwritten is known here only"]
 pub struct RedirectedFunctions {
     places: Vec<(usize, [u8; SHORT_JUMP])>,
+    targets: &'static [AtomicUsize],
 }
 
 /// Returns where a function's first instruction after its entry mark (`endbr64`) is, if it has one.
@@ -54,17 +62,20 @@ pub unsafe fn lead(functions: &[(usize, usize)]) -> Result<RedirectedFunctions, 
         // SAFETY: a function of the program (the caller's).
         functions.iter().map(|(from, _)| unsafe { behind_entry_mark(*from) }).collect();
     let (Some(first), Some(last)) = (places.iter().min(), places.iter().max()) else {
-        return Ok(RedirectedFunctions { places: Vec::new() });
+        return Ok(RedirectedFunctions { places: Vec::new(), targets: &[] });
     };
     let (first, last) = (*first, *last);
     if functions.len() > MOST_LED {
         return Err(LeadError::OutOfReach);
     }
     let mut page = [0xCC; PAGE];
-    for ((_, to), long) in functions.iter().zip(page.chunks_mut(APART)) {
-        long[..JUMP].copy_from_slice(&JumpTarget::Address(*to).jump());
-    }
-    let page = make_code_near(&page, first).map_err(|error| LeadError::NoPage(error.to_string()))?;
+    page.as_chunks_mut().0[..functions.len()].fill(JUMP_ON);
+    let page = make_code_and_data_near(&page, first).map_err(|error| LeadError::NoPage(error.to_string()))?;
+    let targets = std::ptr::with_exposed_provenance::<AtomicUsize>(page + PAGE);
+    // SAFETY: the page behind the code's has room for as many addresses as that has for jumps. It is never
+    // unmapped.
+    let targets = unsafe { std::slice::from_raw_parts(targets, functions.len()) };
+    functions.iter().zip(targets).for_each(|((_, to), target)| target.store(*to, Relaxed));
     let jump = |(at, place): (usize, &usize)| {
         // A jump's distance is counted as a call's.
         let distance = distance_of_call(*place, page + at * APART).ok_or(LeadError::OutOfReach)?;
@@ -81,13 +92,25 @@ pub unsafe fn lead(functions: &[(usize, usize)]) -> Result<RedirectedFunctions, 
         }
     })
     .map_err(|error| LeadError::Refused(error.to_string()))?;
-    Ok(RedirectedFunctions { places: jumps.into_iter().map(|(place, _, old)| (place, old)).collect() })
+    Ok(RedirectedFunctions {
+        places: jumps.into_iter().map(|(place, _, old)| (place, old)).collect(),
+        targets,
+    })
 }
 
 impl RedirectedFunctions {
     /// Returns how many functions lead elsewhere.
     pub fn len(&self) -> usize {
         self.places.len()
+    }
+
+    /// Returns where the addresses are to which the functions lead, in the order of [`lead`].
+    ///
+    /// # Safety
+    ///
+    /// Whatever is stored there is the address of a function of the same type.
+    pub unsafe fn targets(&self) -> &'static [AtomicUsize] {
+        self.targets
     }
 
     /// Returns whether no function leads elsewhere.
@@ -152,6 +175,10 @@ mod tests {
         // SAFETY: the functions have six bytes each, and nobody else knows them.
         let led = unsafe { lead(&functions) }.expect("a page nearby");
         assert_eq!((led.len(), call(0), call(8)), (2, 100, 1000));
+        // SAFETY: a function of this type.
+        let targets = unsafe { led.targets() };
+        targets[0].store(thousand as *const () as usize, Relaxed);
+        assert_eq!((call(0), call(8)), (1000, 1000));
         // SAFETY: nobody else knows them.
         assert!(unsafe { led.undo() }.is_ok());
         assert_eq!((call(0), call(8)), (1, 2));

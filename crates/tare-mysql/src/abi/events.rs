@@ -65,6 +65,14 @@ pub struct StatementLocker {
     pub(crate) telemetry_session: *mut c_void,
 }
 
+impl StatementLocker {
+    /// Returns whether one of the counters is not 0.
+    #[inline(always)]
+    pub(crate) fn has_counters(&self) -> bool {
+        self.counters.iter().fold(0, |all, value| all | value) != 0
+    }
+}
+
 /// The tokens of a statement (`sql_digest_storage`).
 #[repr(C)]
 #[derive(Debug)]

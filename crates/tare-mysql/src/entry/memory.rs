@@ -13,7 +13,7 @@ use tare_host::process::{ENGINE, guard};
 use crate::abi::THREAD_INSTRUMENTED;
 use crate::abi::memory::CONTROLLED_KEY;
 use crate::server::memory::{MemoryInstrument, known, met};
-use crate::server::thread::{ServerThread, current, entered, settled};
+use crate::server::thread::{ServerThread, current, settled};
 
 /// The key of what has no instrument, and of blocks that were not counted.
 const NOT_INSTRUMENTED: c_uint = 0;
@@ -27,17 +27,18 @@ pub(crate) unsafe extern "C" fn memory_alloc(key: c_uint, size: u64, owner: *mut
         unsafe { owner.write(null_mut()) };
         return NOT_INSTRUMENTED;
     }
-    let known = known(key);
-    match entered() {
-        Some((thread, slab))
-            if thread.flag(THREAD_INSTRUMENTED) && ENGINE.memory_alloc_own(slab, known.class(), size) =>
-        {
-            // SAFETY: the server's promise: a place for the block's owner.
-            unsafe { owner.write(thread.address()) };
-            own(thread, known, key, size)
-        }
-        _ => alloc_slow(key, size, owner),
+    if let Some(known) = known(key)
+        && known.is_usual()
+        && let Some(thread) = current()
+        && let Some(slab) = thread.slab()
+        && thread.flag(THREAD_INSTRUMENTED)
+        && ENGINE.memory_alloc_known(slab, known.class(), size)
+    {
+        // SAFETY: the server's promise: a place for the block's owner.
+        unsafe { owner.write(thread.address()) };
+        return own(thread, known, key, size);
     }
+    alloc_slow(key, size, owner)
 }
 
 /// Counts a block of the calling thread, which the engine has counted, for its session. Returns the key that
@@ -93,15 +94,16 @@ pub(crate) unsafe extern "C" fn memory_free(key: c_uint, size: u64, owner: *mut 
     if key == NOT_INSTRUMENTED {
         return;
     }
-    let known = known(key & !CONTROLLED_KEY);
-    match entered() {
-        Some((thread, slab))
-            if thread.address() == owner && ENGINE.memory_free_own(slab, known.class(), size) =>
-        {
-            disown(thread, key, size);
-        }
-        _ => free_slow(key, size, owner),
+    if let Some(known) = known(key & !CONTROLLED_KEY)
+        && known.is_of_threads()
+        && let Some(thread) = current()
+        && thread.address() == owner
+        && let Some(slab) = thread.slab()
+        && ENGINE.memory_free_known(slab, known.class(), size)
+    {
+        return disown(thread, key, size);
     }
+    free_slow(key, size, owner);
 }
 
 /// Counts a free of the calling thread's block for its session.

@@ -21,9 +21,23 @@ pub(crate) unsafe extern "C" fn start_idle_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut Locker {
-    let Some(class) = IDLE.get().filter(|class| class.enabled.load(Relaxed) != 0) else { return null_mut() };
     // At level sampled it belongs to the statement before.
-    if ENGINE.is_skipping() && ENGINE.is_class_sampled(fixed::IDLE) || settled().is_none() {
+    if ENGINE.is_skipping() && ENGINE.is_class_sampled(fixed::IDLE) {
+        return null_mut();
+    }
+    // SAFETY: the server's promise.
+    unsafe { start_further_idle_wait(locker, file, line) }
+}
+
+// Apart, so that those that are skipped need no registers but the caller's.
+#[inline(never)]
+unsafe extern "C" fn start_further_idle_wait(
+    locker: *mut Locker,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut Locker {
+    let Some(class) = IDLE.get().filter(|class| class.enabled.load(Relaxed) != 0) else { return null_mut() };
+    if settled().is_none() {
         return null_mut();
     }
     if class.timed.load(Relaxed) == 0 {

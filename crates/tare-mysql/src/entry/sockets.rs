@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{SocketHandle, SocketRef, Source, Start, Wait};
 use tare_host::process::{ENGINE, guard};
 
@@ -33,17 +34,6 @@ fn is_skipped(socket: &Socket) -> bool {
     // SAFETY: a socket of the built-in's has an instrument, which is never removed.
     let class = unsafe { socket.class.as_ref() }.map_or(0, instruments::of);
     ENGINE.is_class_sampled(class) && ENGINE.skips_early().unwrap_or_else(skips_late)
-}
-
-/// Returns whether a wait is skipped, if that can be told without a call.
-#[inline(always)]
-fn is_skipped_early(socket: &Socket) -> bool {
-    if !ENGINE.looks_for_slowness() {
-        return false;
-    }
-    // SAFETY: a socket of the built-in's has an instrument, which is never removed.
-    let class = unsafe { socket.class.as_ref() }.map_or(0, instruments::known);
-    class != 0 && ENGINE.is_class_sampled(class) && ENGINE.skips_early() == Some(true)
 }
 
 /// Decides [`is_skipped`] in a statement that may be slow.
@@ -111,8 +101,7 @@ pub(crate) unsafe extern "C" fn start_socket_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut ObjectLocker {
-    // SAFETY: the server's promise: a socket of the built-in's.
-    if is_skipped_early(unsafe { &*socket }) {
+    if ENGINE.is_all_sampled(Kind::Socket) && ENGINE.skips_after_short_pause() {
         return null_mut();
     }
     // SAFETY: the server's promise.

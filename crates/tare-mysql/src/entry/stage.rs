@@ -17,6 +17,20 @@ use crate::server::thread::{ServerThread, current, settled};
 /// The progress of a stage: two numbers that the server writes.
 type StageProgress = [AtomicU64; 2];
 
+/// Begins a stage while all of them are sampled. See [`start_stage`].
+pub(crate) unsafe extern "C" fn start_sampled_stage(
+    key: c_uint,
+    file: *const c_char,
+    line: c_int,
+) -> *const StageProgress {
+    let Some(thread) = current() else { return null_mut() };
+    show(thread, key);
+    if ENGINE.skips_at_once() {
+        return null_mut();
+    }
+    start_further_stage(key, file, line, thread)
+}
+
 /// Begins a stage, which ends the one before; no stage follows if the key is 0.
 pub(crate) unsafe extern "C" fn start_stage(
     key: c_uint,
@@ -24,21 +38,24 @@ pub(crate) unsafe extern "C" fn start_stage(
     line: c_int,
 ) -> *const StageProgress {
     let Some(thread) = current() else { return null_mut() };
-    thread.number(THREAD_STAGE).store(key, Relaxed);
-    thread.word(THREAD_PROGRESS).store(0, Relaxed);
-    if ENGINE.is_all_sampled(Kind::Stage) && ENGINE.skips_at_once() {
-        return null_mut();
-    }
-    start_further_stage(thread, key, file, line)
+    show(thread, key);
+    start_further_stage(key, file, line, thread)
 }
 
-/// Begins a stage that is not skipped at once.
+/// Shows a stage as the thread's state, without progress.
+#[inline(always)]
+fn show(thread: ServerThread, key: c_uint) {
+    thread.number(THREAD_STAGE).store(key, Relaxed);
+    thread.word(THREAD_PROGRESS).store(0, Relaxed);
+}
+
+/// Begins a stage that is not skipped at once. The arguments stay in the registers of the caller's.
 #[inline(never)]
 extern "C" fn start_further_stage(
-    thread: ServerThread,
     key: c_uint,
     file: *const c_char,
     line: c_int,
+    thread: ServerThread,
 ) -> *const StageProgress {
     if settled().is_none() {
         return null_mut();
@@ -79,8 +96,7 @@ fn start_stage_slow(class: u16, source: Source) -> Option<Progress> {
 
 pub(crate) unsafe extern "C" fn end_stage() {
     let Some(thread) = current() else { return };
-    thread.number(THREAD_STAGE).store(0, Relaxed);
-    thread.word(THREAD_PROGRESS).store(0, Relaxed);
+    show(thread, 0);
     // A statement that was not chosen has no stage in progress.
     if ENGINE.is_all_sampled(Kind::Stage) && ENGINE.is_skipping() {
         return;

@@ -22,6 +22,7 @@ use crate::abi::events::{
 use crate::original::Original;
 use crate::server::thread::{ServerThread, current, settled};
 use crate::server::{digest, events, programs, sampling};
+use sums::Ended;
 
 /// The built-in's functions.
 pub(crate) static START: Original = Original::new();
@@ -100,7 +101,12 @@ pub(crate) unsafe extern "C" fn start_statement(
     // SAFETY: the server's promise.
     let schema = unsafe { bytes(schema, schema_length) };
     ENGINE.start_statement(statement, schema, Source::new(file, line));
-    [it.controlled_before, it.total_before] = thread.begin_memory(!it.program.is_null());
+    if it.program.is_null() {
+        thread.begin_memory();
+    } else {
+        cold_path();
+        [it.controlled_before, it.total_before] = thread.begin_nested_memory();
+    }
     let (place, slab) = statement.pack();
     (it.place, it.slab, it.thread) = (place, slab.address(), thread.address());
     it.collect = COLLECT_TEXT | if statement.wants_digest() { COLLECT_DIGEST } else { 0 };
@@ -232,7 +238,8 @@ pub(crate) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
     };
     // SAFETY: the server's promise: it passes what its session tells of the statement.
     let diagnostics = unsafe { &*diagnostics };
-    set_counters(statement, it);
+    let has_counters = it.has_counters();
+    set_counters(statement, it, has_counters);
     set_memory(statement, it);
     if diagnostics.status != outcome::EOF || diagnostics.warnings != 0 {
         set_outcome(statement, diagnostics);
@@ -242,7 +249,7 @@ pub(crate) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
             count_digest(statement, it.digest);
         }
         if !it.program.is_null() || !it.prepared.is_null() {
-            sums::add(it, diagnostics, ended);
+            sums::add(&Ended { locker: it, has_counters, diagnostics, statement: ended });
         }
     };
     if !ENGINE.end_statement_fast::<EXTENDED>(statement, further) {
@@ -254,8 +261,12 @@ pub(crate) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
 /// Ends a statement's look at the memory of its session. Returns the peaks of controlled memory and of all.
 #[inline(always)]
 fn end_memory(it: &StatementLocker) -> [u64; 2] {
-    let nested = (!it.program.is_null()).then_some([it.controlled_before, it.total_before]);
-    ServerThread::at(it.thread).map_or([0; 2], |thread| thread.end_memory(nested))
+    let Some(thread) = ServerThread::at(it.thread) else { return [0; 2] };
+    if it.program.is_null() {
+        return thread.end_memory();
+    }
+    cold_path();
+    thread.end_nested_memory([it.controlled_before, it.total_before])
 }
 
 /// Tells the engine the peaks of the session's memory.
@@ -270,7 +281,7 @@ fn set_memory(statement: Statement, it: &StatementLocker) {
 
 /// Tells the engine what the server has counted.
 #[inline(always)]
-fn set_counters(statement: Statement, it: &StatementLocker) {
+fn set_counters(statement: Statement, it: &StatementLocker, has_counters: bool) {
     let set = |counter, value| {
         if value != 0 {
             ENGINE.set_statement_counter(statement, counter, value);
@@ -279,11 +290,13 @@ fn set_counters(statement: Statement, it: &StatementLocker) {
     set(Counter::LockTime, it.lock_time);
     set(Counter::RowsSent, it.rows_sent);
     set(Counter::RowsExamined, it.rows_examined);
-    if it.counters.iter().fold(0, |all, value| all | value) != 0 {
+    if has_counters {
         COUNTERS.into_iter().zip(it.counters).for_each(|(counter, value)| set(counter, value));
     }
-    set(Counter::NoIndexUsed, it.no_index_used.into());
-    set(Counter::NoGoodIndexUsed, it.no_good_index_used.into());
+    if it.no_index_used | it.no_good_index_used != 0 {
+        set(Counter::NoIndexUsed, it.no_index_used.into());
+        set(Counter::NoGoodIndexUsed, it.no_good_index_used.into());
+    }
 }
 
 #[inline(never)]
@@ -324,6 +337,7 @@ fn count_digest(statement: Statement, digest: *const DigestStorage) {
 }
 
 /// Returns the tokens of a statement that ends; `None` if there are none.
+#[inline(always)]
 fn tokens<'a>(digest: *const DigestStorage) -> Option<DigestTokens<'a>> {
     // SAFETY: null, or what the parser has filled for the session, which still runs this statement.
     let digest = unsafe { digest.as_ref() }?;
@@ -340,7 +354,8 @@ fn end_slow(statement: Statement, it: &StatementLocker, diagnostics: &Diagnostic
         let tokens = tokens(it.digest);
         let ended: EndedStatement = ENGINE.end_unusual_statement(statement, tokens.as_ref());
         if !it.program.is_null() || !it.prepared.is_null() {
-            sums::add(it, diagnostics, ended);
+            let has_counters = it.has_counters();
+            sums::add(&Ended { locker: it, has_counters, diagnostics, statement: ended });
             sums::add_cpu_time(it, ended.cpu_time());
         }
     });

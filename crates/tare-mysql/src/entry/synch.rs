@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tare_engine::snapshot::{ClassId, Kind};
+use tare_engine::snapshot::ClassId;
 use tare_engine::{Source, WaitObject, operation};
 use tare_host::process::ENGINE;
 
@@ -126,6 +126,23 @@ fn own(instance: &Instance) {
     instance.owner.store(current().map_or(null_mut(), |thread| thread.address()), Relaxed);
 }
 
+/// Begins a wait for a mutex while all of them are sampled.
+pub(crate) unsafe extern "C" fn start_sampled_mutex_wait(
+    locker: *mut SynchLocker,
+    mutex: *const Instance,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SynchLocker {
+    if ENGINE.skips_at_once() {
+        return null_mut();
+    }
+    // SAFETY: the server's promise.
+    unsafe { start_mutex_wait(locker, mutex, op, file, line) }
+}
+
+// Apart, so that those that are skipped need no registers but the caller's.
+#[inline(never)]
 pub(crate) unsafe extern "C" fn start_mutex_wait(
     locker: *mut SynchLocker,
     mutex: *const Instance,
@@ -133,28 +150,8 @@ pub(crate) unsafe extern "C" fn start_mutex_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut SynchLocker {
-    if ENGINE.is_all_sampled(Kind::Mutex) && ENGINE.skips_at_once() {
-        return null_mut();
-    }
-    // SAFETY: the server's promise.
-    unsafe { start_further_mutex_wait(locker, mutex, op, file, line) }
-}
-
-/// Begins a wait for a mutex that is not skipped at once.
-///
-/// # Safety
-///
-/// See [`start`].
-#[inline(never)]
-unsafe extern "C" fn start_further_mutex_wait(
-    locker: *mut SynchLocker,
-    mutex: *const Instance,
-    op: c_uint,
-    file: *const c_char,
-    line: c_uint,
-) -> *mut SynchLocker {
     let operation = operation::MUTEX.wrapping_add(op as u8);
-    // SAFETY: the caller's promise.
+    // SAFETY: the server's promise.
     unsafe { start::<true>(locker, mutex, operation, op, Source::new(file, line)) }
 }
 
@@ -166,7 +163,23 @@ pub(crate) unsafe extern "C" fn end_mutex_wait(locker: *const SynchLocker, rc: c
     }
 }
 
+/// Begins any wait for a rwlock while all of them are sampled.
+pub(crate) unsafe extern "C" fn start_sampled_rwlock_wait(
+    locker: *mut SynchLocker,
+    rwlock: *const Instance,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SynchLocker {
+    if ENGINE.skips_at_once() {
+        return null_mut();
+    }
+    // SAFETY: the server's promise.
+    unsafe { start_rwlock_wait(locker, rwlock, op, file, line) }
+}
+
 /// Begins any wait for a rwlock: both of the interface's functions lead to one of the built-in's.
+#[inline(never)]
 pub(crate) unsafe extern "C" fn start_rwlock_wait(
     locker: *mut SynchLocker,
     rwlock: *const Instance,
@@ -174,27 +187,7 @@ pub(crate) unsafe extern "C" fn start_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut SynchLocker {
-    if ENGINE.is_all_sampled(Kind::Rwlock) && ENGINE.skips_at_once() {
-        return null_mut();
-    }
     // SAFETY: the server's promise.
-    unsafe { start_further_rwlock_wait(locker, rwlock, op, file, line) }
-}
-
-/// Begins a wait for a rwlock that is not skipped at once.
-///
-/// # Safety
-///
-/// See [`start`].
-#[inline(never)]
-unsafe extern "C" fn start_further_rwlock_wait(
-    locker: *mut SynchLocker,
-    rwlock: *const Instance,
-    op: c_uint,
-    file: *const c_char,
-    line: c_uint,
-) -> *mut SynchLocker {
-    // SAFETY: the caller's promise.
     unsafe { start::<true>(locker, rwlock, rwlock_operation(op), op, Source::new(file, line)) }
 }
 

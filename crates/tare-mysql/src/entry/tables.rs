@@ -5,16 +5,18 @@ use std::ffi::{c_char, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{
     Source, Start, TableHandleHandle, TableName, TableRef, TableShareHandle, TableShareRef, Wait, fixed,
 };
 use tare_host::process::{ENGINE, guard};
 
 use super::kept::{keep, kept};
+use crate::abi::THREAD_INSTRUMENTED;
 use crate::abi::io::{NO_LOCK, ObjectLocker, TABLE, Table, TableIndex, TableShare};
 use crate::original::Original;
 use crate::server::carriers::{TABLE_SHARES, TABLES};
-use crate::server::thread::settled;
+use crate::server::thread::{current, settled};
 
 /// The built-in's functions of the same names.
 pub(crate) static DESTROY_TABLE: Original = Original::new();
@@ -159,9 +161,40 @@ pub(crate) unsafe extern "C" fn start_table_io_wait(
 ) -> *mut ObjectLocker {
     // SAFETY: the server's promise: an open table of the built-in's.
     let of = unsafe { &*table };
-    if of.io_enabled.load(Relaxed) == 0 || settled().is_none() {
+    if of.io_enabled.load(Relaxed) == 0 {
         return null_mut();
     }
+    if let Some(thread) = current()
+        && thread.flag(THREAD_INSTRUMENTED)
+        && thread.slab().is_some()
+        && let Some(known) = at(TABLES.get(table.addr()))
+        && ENGINE.is_all_sampled(Kind::TableIo)
+        && ENGINE.skips_at_once()
+        && let Some(wait) = ENGINE.start_tallied_table_io(known, op as u8, index as usize)
+    {
+        // SAFETY: the server's promise.
+        return unsafe { keep_wait(locker, wait, known, op, index) };
+    }
+    // SAFETY: the server's promise.
+    unsafe { start_further_table_io_wait(locker, table, op, index, file, line) }
+}
+
+/// Begins table I/O that is not skipped at once. Apart, so that the others need no registers but the
+/// caller's.
+#[inline(never)]
+unsafe extern "C" fn start_further_table_io_wait(
+    locker: *mut ObjectLocker,
+    table: *const Table,
+    op: c_uint,
+    index: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut ObjectLocker {
+    if settled().is_none() {
+        return null_mut();
+    }
+    // SAFETY: the server's promise: an open table of the built-in's.
+    let of = unsafe { &*table };
     let Some(known) = known(of) else { return null_mut() };
     let source = Source::new(file, line);
     let is_timed = of.io_timed.load(Relaxed) != 0;
@@ -200,6 +233,23 @@ unsafe fn keep_begun(
     };
     let Some(wait) = wait else { return null_mut() };
     // SAFETY: the caller's promise.
+    unsafe { keep_wait(locker, wait, table, operation, index) }
+}
+
+/// Keeps a wait for a table.
+///
+/// # Safety
+///
+/// See [`keep_begun`].
+#[inline(always)]
+unsafe fn keep_wait(
+    locker: *mut ObjectLocker,
+    wait: Wait,
+    table: TableRef,
+    operation: u32,
+    index: u32,
+) -> *mut ObjectLocker {
+    // SAFETY: the caller's promise.
     unsafe {
         keep(locker.cast(), wait, table.address());
         (&raw mut (*locker).operation).write(operation);
@@ -230,14 +280,25 @@ unsafe fn begun(locker: &ObjectLocker) -> Option<(Wait, TableRef)> {
 
 pub(crate) unsafe extern "C" fn end_table_io_wait(locker: *const ObjectLocker, rows: c_ulonglong) {
     // SAFETY: the server's promise: a locker that `start_table_io_wait` returned, once.
+    let it = unsafe { &*locker };
+    // SAFETY: as above.
+    let Some((wait, table)) = (unsafe { begun(it) }) else { return };
+    let (op, index) = (it.operation as u8, it.index as usize);
+    let is_sampled = ENGINE.is_class_sampled(fixed::TABLE_IO);
+    if !is_sampled || !ENGINE.end_tallied_table_io_fast(table, &wait, op, index, rows) {
+        // SAFETY: the server's promise.
+        unsafe { end_further_table_io_wait(locker, rows) };
+    }
+}
+
+/// Ends table I/O that is not only counted. See [`start_further_table_io_wait`].
+#[inline(never)]
+unsafe extern "C" fn end_further_table_io_wait(locker: *const ObjectLocker, rows: c_ulonglong) {
+    // SAFETY: the caller's promise: a locker that `start_table_io_wait` returned, once.
     let locker = unsafe { &*locker };
     // SAFETY: as above.
     let Some((wait, table)) = (unsafe { begun(locker) }) else { return };
     let (op, index) = (locker.operation as u8, locker.index as usize);
-    let is_sampled = ENGINE.is_class_sampled(fixed::TABLE_IO);
-    if is_sampled && ENGINE.end_tallied_table_io_fast(table, &wait, op, index, rows) {
-        return;
-    }
     if !ENGINE.end_table_io_wait_fast(table, &wait, op, index, rows) {
         end_slow_io(table, &wait, op, index, rows);
     }
@@ -275,9 +336,29 @@ pub(crate) unsafe extern "C" fn start_table_lock_wait(
         _ => {}
     }
     let Some((_, kind)) = kind else { return null_mut() };
+    if ENGINE.is_all_sampled(Kind::TableLock) && ENGINE.skips_at_once() {
+        return null_mut();
+    }
+    // SAFETY: the server's promise.
+    unsafe { start_further_table_lock_wait(locker, table, kind.into(), flags, file, line) }
+}
+
+/// Begins a wait for a lock that is not skipped at once. See [`start_further_table_io_wait`].
+#[inline(never)]
+unsafe extern "C" fn start_further_table_lock_wait(
+    locker: *mut ObjectLocker,
+    table: *const Table,
+    kind: c_uint,
+    _flags: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut ObjectLocker {
     if ENGINE.skips_class(fixed::TABLE_LOCK) || settled().is_none() {
         return null_mut();
     }
+    let kind = kind as u8;
+    // SAFETY: the caller's promise: an open table of the built-in's.
+    let of = unsafe { &*table };
     let Some(known) = known(of) else { return null_mut() };
     let source = Source::new(file, line);
     let is_timed = of.lock_timed.load(Relaxed) != 0;

@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use tare_engine::{Savepoint, Source, ThreadHandle, Transaction, TransactionStart, Xid};
 use tare_host::process::{ENGINE, guard};
 
+use crate::abi::THREAD_INSTRUMENTED;
 use crate::abi::events::{THREAD_EVENT_ID, TransactionLocker, TransactionXid};
-use crate::server::thread::settled;
+use crate::server::thread::{ServerThread, current, settled};
 
 /// The most bytes of each part of an identifier.
 const PART: usize = 64;
@@ -24,6 +25,50 @@ fn state_of(state: c_int) -> u8 {
 
 pub(crate) unsafe extern "C" fn get_thread_transaction_locker(
     locker: *mut TransactionLocker,
+    xid: *const TransactionXid,
+    trx_id: *const u64,
+    isolation: c_int,
+    read_only: bool,
+    autocommit: bool,
+) -> *mut TransactionLocker {
+    if let Some(thread) = current()
+        && thread.flag(THREAD_INSTRUMENTED)
+        && thread.slab().is_some()
+    {
+        // SAFETY: the server passes null or its number.
+        let start = unsafe { transaction_start(trx_id, isolation, read_only, autocommit) };
+        if let Some(transaction) = ENGINE.open_transaction_fast(&start) {
+            // SAFETY: the server's promise: a locker, which keeps the transaction until its end.
+            begin(unsafe { &mut *locker }, thread, transaction);
+            return locker;
+        }
+    }
+    // SAFETY: the server's promise.
+    unsafe { get_locker_slow(locker, xid, trx_id, isolation, read_only, autocommit) }
+}
+
+/// Returns what is known of a transaction that begins.
+///
+/// # Safety
+///
+/// The engine's number is null or can be read.
+#[inline(always)]
+unsafe fn transaction_start(
+    trx_id: *const u64,
+    isolation: c_int,
+    read_only: bool,
+    autocommit: bool,
+) -> TransactionStart {
+    // SAFETY: the caller's promise.
+    let trx_id = unsafe { trx_id.as_ref() }.copied().unwrap_or(0);
+    TransactionStart { trx_id, isolation: isolation as u8, read_only, autocommit }
+}
+
+// Apart, so that the others need no registers but the caller's.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn get_locker_slow(
+    locker: *mut TransactionLocker,
     _xid: *const TransactionXid,
     trx_id: *const u64,
     isolation: c_int,
@@ -32,22 +77,18 @@ pub(crate) unsafe extern "C" fn get_thread_transaction_locker(
 ) -> *mut TransactionLocker {
     let Some(thread) = settled() else { return null_mut() };
     // SAFETY: the server passes null or its number.
-    let trx_id = unsafe { trx_id.as_ref() }.copied().unwrap_or(0);
-    let start = TransactionStart { trx_id, isolation: isolation as u8, read_only, autocommit };
-    let opened = ENGINE.open_transaction_fast(&start);
-    let Some(transaction) = opened.or_else(|| open_slow(&start)) else { return null_mut() };
-    // SAFETY: the server's promise: a locker, in which this library keeps a transaction until its end.
-    let it = unsafe { &mut *locker };
-    keep(it, transaction);
-    it.savepoints = [0; 3];
-    thread.word(THREAD_EVENT_ID).store(transaction.pack().1.next_event_id(), Relaxed);
+    let start = unsafe { transaction_start(trx_id, isolation, read_only, autocommit) };
+    let Some(transaction) = guard(None, || ENGINE.open_transaction(&start)) else { return null_mut() };
+    // SAFETY: the server's promise: a locker, which keeps the transaction until its end.
+    begin(unsafe { &mut *locker }, thread, transaction);
     locker
 }
 
-#[cold]
-#[inline(never)]
-fn open_slow(start: &TransactionStart) -> Option<Transaction> {
-    guard(None, || ENGINE.open_transaction(start))
+#[inline(always)]
+fn begin(it: &mut TransactionLocker, thread: ServerThread, transaction: Transaction) {
+    keep(it, transaction);
+    it.savepoints = [0; 3];
+    thread.word(THREAD_EVENT_ID).store(transaction.pack().1.next_event_id(), Relaxed);
 }
 
 #[inline(always)]
@@ -92,14 +133,25 @@ pub(crate) unsafe extern "C" fn start_transaction(
     file: *const c_char,
     line: c_uint,
 ) {
-    let source = Source::new(file, line);
     // SAFETY: the server's promise: a locker that was returned to it.
     unsafe {
         match kept(&*locker) {
-            Some(transaction) if ENGINE.start_transaction_fast(&transaction, source) => {}
-            _ => with(locker, |transaction| ENGINE.start_transaction(transaction, source)),
+            Some(transaction) if ENGINE.start_transaction_fast(&transaction, Source::new(file, line)) => {}
+            _ => start_slow(locker, file, line),
         }
     }
+}
+
+/// Starts the clock of a transaction that is not on the engine's fast path.
+///
+/// # Safety
+///
+/// See [`kept`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn start_slow(locker: *mut TransactionLocker, file: *const c_char, line: c_uint) {
+    // SAFETY: the caller's promise.
+    unsafe { with(locker, |transaction| ENGINE.start_transaction(transaction, Source::new(file, line))) };
 }
 
 pub(crate) unsafe extern "C" fn set_transaction_xid(
@@ -143,14 +195,32 @@ pub(crate) unsafe extern "C" fn set_transaction_gtid(
 pub(crate) unsafe extern "C" fn end_transaction(locker: *mut TransactionLocker, commit: bool) {
     // SAFETY: the server's promise: a locker that was returned to it, once.
     let it = unsafe { &*locker };
+    if it.savepoints == [0; 3]
+        // SAFETY: as above.
+        && let Some(transaction) = unsafe { kept(it) }
+        && ENGINE.end_transaction_fast(&transaction, commit)
+    {
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { end_further(locker, commit) };
+}
+
+/// Ends a transaction that is not recorded on the engine's fast path.
+///
+/// # Safety
+///
+/// See [`kept`].
+#[inline(never)]
+unsafe extern "C" fn end_further(locker: *mut TransactionLocker, commit: bool) {
+    // SAFETY: the caller's promise.
+    let it = unsafe { &*locker };
     // SAFETY: as above.
     let Some(transaction) = (unsafe { kept(it) }) else { return };
     if it.savepoints != [0; 3] {
         add_savepoints(it, &transaction);
     }
-    if !ENGINE.end_transaction_fast(&transaction, commit)
-        && !ENGINE.end_unrecorded_transaction_fast(&transaction)
-    {
+    if !ENGINE.end_unrecorded_transaction_fast(&transaction) {
         guard((), || ENGINE.end_transaction(&transaction, commit));
     }
 }

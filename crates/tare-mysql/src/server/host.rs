@@ -3,15 +3,20 @@
 
 use std::ffi::CStr;
 
-use tare_engine::{DigestHash, Host, RunningTokens};
+use tare_engine::snapshot::Kind;
+use tare_engine::{Demand, DigestHash, Host, RunningTokens};
 
-use super::digest;
+use super::{digest, routing};
 
 /// The engine's host. Of sessions, metadata locks and everything else that is not an event it knows nothing:
 /// these are the built-in's.
 pub(crate) struct ServerHost;
 
 impl Host for ServerHost {
+    fn demand_changed(&self, kind: Kind, demand: Demand) {
+        routing::decide(kind, demand);
+    }
+
     fn digest(&self, tokens: &[u8], _: u32) -> Option<DigestHash> {
         digest::of(tokens)
     }

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tare_engine::snapshot::{ClassId, Kind, Properties};
+use tare_host::process::ENGINE;
 
 use super::events::follow_one;
 use super::instruments::{Find, name, register};
@@ -36,6 +37,10 @@ pub(crate) struct MemoryInstrument(u32);
 impl MemoryInstrument {
     const CONTROLLED: u32 = 1 << 16;
     const SERVER_WIDE: u32 = 1 << 17;
+    /// It is one of memory that belongs to the thread which allocates it.
+    const OF_THREADS: u32 = 1 << 18;
+    /// It is such a one, and on.
+    const USUAL: u32 = 1 << 19;
 
     #[inline(always)]
     pub(crate) fn class(self) -> ClassId {
@@ -46,6 +51,18 @@ impl MemoryInstrument {
     #[inline(always)]
     pub(crate) fn is_controlled(self) -> bool {
         self.0 & MemoryInstrument::CONTROLLED != 0
+    }
+
+    /// Returns whether its memory belongs to the thread that allocates it.
+    #[inline(always)]
+    pub(crate) fn is_of_threads(self) -> bool {
+        self.0 & MemoryInstrument::OF_THREADS != 0
+    }
+
+    /// Returns whether its memory belongs to the thread that allocates it, and is counted.
+    #[inline(always)]
+    pub(crate) fn is_usual(self) -> bool {
+        self.0 & MemoryInstrument::USUAL != 0
     }
 
     /// Returns whether its memory belongs to no thread.
@@ -63,16 +80,16 @@ pub(crate) unsafe fn set_list(find: Find) {
     let _set_once = FIND.set(find);
 }
 
-/// Returns what is known of an instrument, if anything is.
+/// Returns what is known of an instrument: nothing, if it is not met yet. `None`: it is not counted.
 #[inline(always)]
-pub(crate) fn known(key: c_uint) -> MemoryInstrument {
-    KNOWN.get(key as usize).map_or(MemoryInstrument(0), |known| MemoryInstrument(known.load(Relaxed)))
+pub(crate) fn known(key: c_uint) -> Option<MemoryInstrument> {
+    KNOWN.get(key as usize).map(|known| MemoryInstrument(known.load(Relaxed)))
 }
 
 /// Returns what is known of an instrument, with which the engine is made known first; `None`: there is none,
 /// or its memory is not counted.
 pub(crate) fn met(key: c_uint) -> Option<MemoryInstrument> {
-    match known(key) {
+    match known(key)? {
         MemoryInstrument(0) => meet(key, class(key)?),
         known => Some(known),
     }
@@ -88,15 +105,24 @@ fn meet(key: c_uint, class: &Class) -> Option<MemoryInstrument> {
     let known = KNOWN.get(key as usize)?;
     let properties = Properties { global: class.flags & SERVER_WIDE != 0, ..Properties::default() };
     let id = register(class, |_| Some(Kind::Memory), properties).filter(|id| *id != 0)?;
-    follow_one(id, class);
-    let flags = flags(class);
-    known.store(u32::from(id) | flags, Relaxed);
-    Some(MemoryInstrument(u32::from(id) | flags))
+    let met = followed(id, class);
+    known.store(met.0, Relaxed);
+    Some(met)
 }
 
-fn flags(class: &Class) -> u32 {
+/// Sets the engine's flags of an instrument to the built-in's, and returns what is known then.
+fn followed(id: ClassId, class: &Class) -> MemoryInstrument {
+    follow_one(id, class);
+    MemoryInstrument(u32::from(id) | flags(id, class))
+}
+
+fn flags(id: ClassId, class: &Class) -> u32 {
     let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-    flag(class.enforced_flags.load(Relaxed) & CONTROLLED != 0, MemoryInstrument::CONTROLLED)
+    let is_of_threads = ENGINE.is_memory_of_threads(id);
+    let (is_enabled, _) = ENGINE.instrument_flags(id);
+    flag(is_of_threads, MemoryInstrument::OF_THREADS)
+        | flag(is_of_threads && is_enabled, MemoryInstrument::USUAL)
+        | flag(class.enforced_flags.load(Relaxed) & CONTROLLED != 0, MemoryInstrument::CONTROLLED)
         | flag(class.flags & SERVER_WIDE != 0, MemoryInstrument::SERVER_WIDE)
 }
 
@@ -120,10 +146,9 @@ pub(crate) fn meet_all() {
 /// Sets the engine's flags of every instrument to the built-in's, after somebody has updated those.
 pub(crate) fn follow() {
     for (key, class) in all() {
-        let id = known(key).class();
+        let id = known(key).map_or(0, MemoryInstrument::class);
         if id != 0 {
-            follow_one(id, class);
-            KNOWN[key as usize].store(u32::from(id) | flags(class), Relaxed);
+            KNOWN[key as usize].store(followed(id, class).0, Relaxed);
         }
     }
 }
@@ -143,32 +168,43 @@ impl MemoryUse {
         self.used.store(self.used.load(Relaxed).saturating_sub(bytes), Relaxed);
     }
 
-    /// Begins a statement. Returns what its end needs if it is nested.
+    /// Begins a statement that is not nested.
     #[inline(always)]
-    fn begin(&self, is_nested: bool) -> [u64; 2] {
-        let (used, peak) = (self.used.load(Relaxed), self.peak.load(Relaxed));
-        if peak > self.most.load(Relaxed) {
-            self.most.store(peak, Relaxed);
-        }
-        let before = if is_nested { self.statement_peak.load(Relaxed).max(peak) } else { 0 };
+    fn begin(&self) {
+        self.keep_most();
+        let used = self.used.load(Relaxed);
         self.peak.store(used, Relaxed);
         self.statement_peak.store(used, Relaxed);
-        [used, before]
     }
 
-    /// Ends a statement. Returns the peak during it; of a nested one, by how much that exceeds what there was
-    /// before.
+    /// Begins a nested statement. Returns what its end needs.
+    fn begin_nested(&self) -> [u64; 2] {
+        let before = self.end();
+        self.begin();
+        [self.used.load(Relaxed), before]
+    }
+
+    /// Ends a statement that is not nested. Returns the peak during it, which nobody reads before the next
+    /// one begins.
     #[inline(always)]
-    fn end(&self, nested: Option<[u64; 2]>) -> u64 {
-        let (peak, statement_peak) = (self.peak.load(Relaxed), self.statement_peak.load(Relaxed));
-        let most = peak.max(statement_peak);
-        // Nobody reads the peak of a statement that is not nested before the next one begins.
-        let Some([used, before]) = nested else { return most };
+    fn end(&self) -> u64 {
+        self.peak.load(Relaxed).max(self.statement_peak.load(Relaxed))
+    }
+
+    /// Ends a nested statement. Returns by how much the peak during it exceeds what there was before.
+    fn end_nested(&self, [used, before]: [u64; 2]) -> u64 {
+        let most = self.end();
+        self.keep_most();
+        self.statement_peak.store(before, Relaxed);
+        most.saturating_sub(used)
+    }
+
+    #[inline(always)]
+    fn keep_most(&self) {
+        let peak = self.peak.load(Relaxed);
         if peak > self.most.load(Relaxed) {
             self.most.store(peak, Relaxed);
         }
-        self.statement_peak.store(before, Relaxed);
-        most.saturating_sub(used)
     }
 }
 
@@ -211,19 +247,31 @@ impl ServerThread {
         }
     }
 
-    /// Begins a statement. Returns what the end of a nested one needs: for controlled memory, and for all.
+    /// Begins a statement that is not nested.
     #[inline(always)]
-    pub(crate) fn begin_memory(self, is_nested: bool) -> [[u64; 2]; 2] {
+    pub(crate) fn begin_memory(self) {
         let memory = self.memory();
-        [memory.controlled.begin(is_nested), memory.total.begin(is_nested)]
+        memory.controlled.begin();
+        memory.total.begin();
     }
 
-    /// Ends a statement. Returns the peaks of controlled memory and of all.
-    #[inline(always)]
-    pub(crate) fn end_memory(self, nested: Option<[[u64; 2]; 2]>) -> [u64; 2] {
+    /// Begins a nested statement. Returns what its end needs: for controlled memory, and for all.
+    pub(crate) fn begin_nested_memory(self) -> [[u64; 2]; 2] {
         let memory = self.memory();
-        let [controlled, total] = nested.map_or([None; 2], |before| before.map(Some));
-        [memory.controlled.end(controlled), memory.total.end(total)]
+        [memory.controlled.begin_nested(), memory.total.begin_nested()]
+    }
+
+    /// Ends a statement that is not nested. Returns the peaks of controlled memory and of all.
+    #[inline(always)]
+    pub(crate) fn end_memory(self) -> [u64; 2] {
+        let memory = self.memory();
+        [memory.controlled.end(), memory.total.end()]
+    }
+
+    /// Ends a nested statement, as [`ServerThread::end_memory`] does.
+    pub(crate) fn end_nested_memory(self, [controlled, total]: [[u64; 2]; 2]) -> [u64; 2] {
+        let memory = self.memory();
+        [memory.controlled.end_nested(controlled), memory.total.end_nested(total)]
     }
 }
 
@@ -239,15 +287,15 @@ mod tests {
         let memory = MemoryUse { used: word(), peak: word(), statement_peak: word(), most: word() };
         memory.alloc(1000);
         memory.free(400);
-        let _outer = memory.begin(false);
+        memory.begin();
         assert_eq!(memory.most.load(Relaxed), 1000);
         memory.alloc(300);
-        let inner = memory.begin(true);
+        let inner = memory.begin_nested();
         assert_eq!(inner, [900, 900]);
         memory.alloc(2000);
         memory.free(2500);
-        assert_eq!(memory.end(Some(inner)), 2000, "what it has added to what there was");
-        assert_eq!(memory.end(None), 2900);
+        assert_eq!(memory.end_nested(inner), 2000, "what it has added to what there was");
+        assert_eq!(memory.end(), 2900);
         memory.free(10_000);
         assert_eq!((memory.used.load(Relaxed), memory.most.load(Relaxed)), (0, 2900));
     }

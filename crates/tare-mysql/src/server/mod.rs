@@ -8,6 +8,7 @@ mod host;
 pub(crate) mod instruments;
 pub(crate) mod memory;
 pub(crate) mod programs;
+pub(crate) mod routing;
 pub(crate) mod sampling;
 pub(crate) mod thread;
 pub(crate) mod threads;

@@ -100,14 +100,13 @@ pub(crate) fn settled() -> Option<ServerThread> {
     current().filter(|thread| thread.flag(THREAD_INSTRUMENTED) && thread.is_entered())
 }
 
-/// Returns the thread of the built-in's that the caller runs, and its slab, if that is current already.
-#[inline(always)]
-pub(crate) fn entered() -> Option<(ServerThread, ThreadRef)> {
-    let (thread, slab) = (current()?, ENGINE.current_thread()?);
-    (slab.thread_id() == thread.id()).then_some((thread, slab))
-}
-
 impl ServerThread {
+    /// Returns the slab of the thread, which is the calling one, if that is current already.
+    #[inline(always)]
+    pub(crate) fn slab(self) -> Option<ThreadRef> {
+        ENGINE.current_thread().filter(|slab| slab.thread_id() == self.id())
+    }
+
     /// Makes the slab of the thread, which is the calling one, current. Returns false if there is none.
     #[inline(always)]
     pub(crate) fn is_entered(self) -> bool {

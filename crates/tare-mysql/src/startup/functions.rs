@@ -7,6 +7,7 @@ mod memory;
 
 use std::ffi::CStr;
 
+use tare_engine::snapshot::Kind;
 use tare_host::code::without_entry_mark;
 use tare_host::families::{self, FoundFamily};
 use tare_host::jumps::{Function, copies_for_lead, lead};
@@ -14,8 +15,9 @@ use tare_host::process::{Segments, symbol};
 
 use super::checks;
 use super::disable_reason::DisableReason;
-use crate::entry::{lives, short, sizes, synch};
+use crate::entry::{lives, short, sizes, stage, synch};
 use crate::original::Original;
+use crate::server::routing::{self, Route};
 
 /// A function of the server by its mangled name, and where it leads.
 type Led = (&'static CStr, usize);
@@ -159,10 +161,38 @@ impl Functions {
         // it, or its beginning was copied). Only this thread exists, and it is in none of them. Each leads to
         // one of its own type, which its mangled name tells.
         let led = unsafe { lead(&self.leads) }.map_err(|error| DisableReason::Code(error.to_string()))?;
+        // SAFETY: routes are functions of one type.
+        let targets = unsafe { led.targets() };
+        routing::set(routed().into_iter().filter_map(|(kind, usual, sampled)| {
+            let at = self.leads.iter().position(|(_, to)| *to == usual)?;
+            Some(Route { kind, target: &targets[at], usual, sampled })
+        }));
         // The functions lead here for good.
         std::mem::forget(led);
         Ok(())
     }
+}
+
+/// Returns the functions of a kind in whose place others of the same type stand while all its instruments are
+/// sampled.
+fn routed() -> [(Kind, usize, usize); 3] {
+    [
+        (
+            Kind::Mutex,
+            synch::start_mutex_wait as *const () as usize,
+            synch::start_sampled_mutex_wait as *const () as usize,
+        ),
+        (
+            Kind::Rwlock,
+            synch::start_rwlock_wait as *const () as usize,
+            synch::start_sampled_rwlock_wait as *const () as usize,
+        ),
+        (
+            Kind::Stage,
+            stage::start_stage as *const () as usize,
+            stage::start_sampled_stage as *const () as usize,
+        ),
+    ]
 }
 
 /// The families of events that are taken. Events nest in each other, so none is taken without the others.

@@ -3,6 +3,7 @@
 //! several threads run a program.
 #![allow(unsafe_code)]
 
+use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_engine::EndedStatement;
@@ -27,24 +28,49 @@ const CONTROLLED_MEMORY: usize = 24;
 const TOTAL_MEMORY: usize = 25;
 const SECONDARY: usize = 26;
 
+/// A statement that has ended, and whether any of its counters is not 0.
+pub(super) struct Ended<'a> {
+    pub(super) locker: &'a StatementLocker,
+    pub(super) has_counters: bool,
+    pub(super) diagnostics: &'a Diagnostics,
+    pub(super) statement: EndedStatement,
+}
+
 /// Adds an ended statement to the sums of its program and of its prepared statement.
 #[inline(never)]
-pub(super) fn add(it: &StatementLocker, diagnostics: &Diagnostics, ended: EndedStatement) {
-    let taken = ENGINE.nanoseconds_of(ended);
-    let is_preparation = it.in_prepare != 0;
-    let at = if is_preparation { PREPARE_SUMS } else { EXECUTE_SUMS };
-    let objects = [(it.program.cast(), PROGRAM_SUMS, true), (it.prepared, at, !is_preparation)];
-    for (object, at, is_whole) in objects {
-        // SAFETY: an object of the built-in's that exists while its statement runs; of preparations only the
-        // first sums are looked at.
-        let Some(sums) = (unsafe { sums_of(object, at) }) else { continue };
-        add_outcome(sums, diagnostics, taken);
-        if is_whole {
-            add_counters(sums, it);
-            for (most, peak) in [CONTROLLED_MEMORY, TOTAL_MEMORY].into_iter().zip(ended.memory()) {
-                raise(&sums[most], peak);
-            }
-        }
+pub(super) fn add(ended: &Ended<'_>) {
+    let it = ended.locker;
+    if !it.program.is_null() {
+        cold_path();
+        // SAFETY: a program of the built-in's that exists while its statement runs, with sums at this place
+        // (`startup::checks`).
+        add_all(unsafe { &*it.program.add(PROGRAM_SUMS).cast() }, ended);
+    }
+    if it.prepared.is_null() {
+        return;
+    }
+    if it.in_prepare != 0 {
+        cold_path();
+        // SAFETY: as above, a prepared statement; there are the first sums, and no others are looked at.
+        return add_outcome(unsafe { &*it.prepared.add(PREPARE_SUMS).cast() }, ended);
+    }
+    // SAFETY: as above.
+    add_all(unsafe { &*it.prepared.add(EXECUTE_SUMS).cast() }, ended);
+}
+
+/// Adds everything that is told of an ended statement.
+#[inline(always)]
+fn add_all(sums: &StatementSums, ended: &Ended<'_>) {
+    add_outcome(sums, ended);
+    let it = ended.locker;
+    change(&sums[LOCK_TIME], it.lock_time);
+    change(&sums[ROWS_SENT], it.rows_sent);
+    change(&sums[ROWS_EXAMINED], it.rows_examined);
+    if ended.has_counters || it.no_index_used | it.no_good_index_used | it.is_secondary != 0 {
+        add_counters(sums, it);
+    }
+    for (most, peak) in [CONTROLLED_MEMORY, TOTAL_MEMORY].into_iter().zip(ended.statement.memory()) {
+        raise(&sums[most], peak);
     }
 }
 
@@ -86,34 +112,31 @@ fn raise(most: &AtomicU64, to: u64) {
 }
 
 #[inline(always)]
-fn add_outcome(sums: &StatementSums, diagnostics: &Diagnostics, taken: Option<u64>) {
+fn add_outcome(sums: &StatementSums, ended: &Ended<'_>) {
     let [count, sum, min, max, ..] = sums;
     change(count, 1);
-    if let Some(taken) = taken {
+    if let Some(taken) = ENGINE.nanoseconds_of(ended.statement) {
         change(sum, taken);
         if taken < min.load(Relaxed) {
             min.store(taken, Relaxed);
         }
         raise(max, taken);
     }
+    let diagnostics = ended.diagnostics;
     match diagnostics.status {
+        outcome::EOF => change(&sums[WARNINGS], diagnostics.warnings.into()),
+        outcome::OK => {
+            change(&sums[WARNINGS], diagnostics.warnings.into());
+            change(&sums[ROWS_AFFECTED], diagnostics.rows_affected);
+        }
         outcome::ERROR => change(&sums[ERRORS], 1),
-        outcome::OK | outcome::EOF => change(&sums[WARNINGS], diagnostics.warnings.into()),
         _ => {}
-    }
-    if diagnostics.status == outcome::OK {
-        change(&sums[ROWS_AFFECTED], diagnostics.rows_affected);
     }
 }
 
-#[inline(always)]
+#[inline(never)]
 fn add_counters(sums: &StatementSums, it: &StatementLocker) {
-    change(&sums[LOCK_TIME], it.lock_time);
-    change(&sums[ROWS_SENT], it.rows_sent);
-    change(&sums[ROWS_EXAMINED], it.rows_examined);
-    if it.counters.iter().fold(0, |all, value| all | value) != 0 {
-        sums[COUNTERS..].iter().zip(it.counters).for_each(|(sum, value)| change(sum, value));
-    }
+    sums[COUNTERS..].iter().zip(it.counters).for_each(|(sum, value)| change(sum, value));
     change(&sums[NO_INDEX_USED], it.no_index_used.into());
     change(&sums[NO_GOOD_INDEX_USED], it.no_good_index_used.into());
     change(&sums[SECONDARY], it.is_secondary.into());
