@@ -5,7 +5,7 @@
 
 Valgrind's callgrind counts the connection's thread; sysbench sends twice as many transactions the second time, and the
 difference of both is what one takes. `sampled` needs the library of `make provider-mysql`. Needs valgrind, sysbench, the
-client `mariadb`, and the server of `scripts/hosts.sh mysql`; run it as root. About 7 minutes on 2 cores.
+client `mariadb`, and the server of `scripts/hosts.sh mysql`; run it as root. About 10 minutes on 2 cores.
 """
 
 import glob
@@ -29,8 +29,8 @@ SETTINGS = "level=sampled; sample=1/64; slow-after=3600s"
 LOADS = [
     ("point select, prepared", "oltp_point_select", "auto", 2000),
     ("point select, text", "oltp_point_select", "disable", 2000),
-    ("oltp_read_only", "oltp_read_only", "auto", 40),
-    ("oltp_read_write", "oltp_read_write", "auto", 40),
+    ("oltp_read_only", "oltp_read_only", "auto", 200),
+    ("oltp_read_write", "oltp_read_write", "auto", 200),
     ("a select that fails", "failing.lua", "disable", 1000),
 ]
 FAILING = """
