@@ -40,22 +40,21 @@ pub(super) struct Ended<'a> {
 #[inline(never)]
 pub(super) fn add(ended: &Ended<'_>) {
     let it = ended.locker;
-    if !it.program.is_null() {
+    // SAFETY: an object of the built-in's that exists while its statement runs; of preparations only the
+    // first sums are looked at.
+    let sums = |object, at| unsafe { sums_of(object, at) };
+    if let Some(program) = sums(it.program.cast(), PROGRAM_SUMS) {
         cold_path();
-        // SAFETY: a program of the built-in's that exists while its statement runs, with sums at this place
-        // (`startup::checks`).
-        add_all(unsafe { &*it.program.add(PROGRAM_SUMS).cast() }, ended);
+        add_all(program, ended);
     }
-    if it.prepared.is_null() {
-        return;
-    }
-    if it.in_prepare != 0 {
+    if it.in_prepare == 0 {
+        if let Some(executions) = sums(it.prepared, EXECUTE_SUMS) {
+            add_all(executions, ended);
+        }
+    } else if let Some(preparations) = sums(it.prepared, PREPARE_SUMS) {
         cold_path();
-        // SAFETY: as above, a prepared statement; there are the first sums, and no others are looked at.
-        return add_outcome(unsafe { &*it.prepared.add(PREPARE_SUMS).cast() }, ended);
+        add_outcome(preparations, ended);
     }
-    // SAFETY: as above.
-    add_all(unsafe { &*it.prepared.add(EXECUTE_SUMS).cast() }, ended);
 }
 
 /// Adds everything that is told of an ended statement.
