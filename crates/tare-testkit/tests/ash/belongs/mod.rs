@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use mysql::{Conn, Row};
-use tare_testkit::server::{LIMIT, Server, StartSettings, is_under_valgrind};
+use tare_testkit::server::{Server, StartSettings, is_under_valgrind, patience};
 use tare_testkit::subject::{TestProvider, checked_provider};
 use tare_testkit::turn;
 
@@ -279,14 +279,14 @@ fn whatever_happens_the_names_of_a_row_belong_together() {
             let (mut seen, mut taken, mut readings) = (Read::new(), 0, 0);
             // On a machine that leaves the server little time fewer samples are enough, and it takes longer
             // until somebody has waited.
-            let is_enough = |taken: u64, seen: &Read, lasted: Duration| match lasted < LIMIT {
+            let is_enough = |taken: u64, seen: &Read, lasted: Duration| match lasted < patience() {
                 true => taken >= samples && blocked(seen, "ROW LOCK") > WAITERS,
                 false => taken >= SAMPLES[1],
             };
             while !is_enough(taken, &seen, begin.elapsed()) {
                 let rows = seen.len();
                 assert!(
-                    begin.elapsed() < 3 * LIMIT,
+                    begin.elapsed() < 3 * patience(),
                     "{level}: {taken} samples in {readings} readings of {rows} rows"
                 );
                 read(&mut conn, &mut seen);
