@@ -311,7 +311,13 @@ pub static OPTIONS: &[OptionDef] = &[
         }),
         default: "1s",
         doc: "How often the active session history samples what sessions are doing; OFF or 0: not at all. Less often where that \
-              would take more than 1% of one processor. May be changed while the server runs.",
+              would take more than ash-budget. May be changed while the server runs.",
+    },
+    OptionDef {
+        name: "ash-budget",
+        kind: OptionType::Budget(|o| &mut o.ash_budget),
+        default: "1%",
+        doc: "What the samples of the active session history may take, as a share of one processor; OFF: whatever ash-interval takes.",
     },
     OptionDef {
         name: "ash-memory",

@@ -194,6 +194,8 @@ pub struct Options {
     pub slow_after: Duration,
     /// `ash-interval`: how often the active session history is sampled; zero: never.
     pub ash_interval: Duration,
+    /// `ash-budget`: the share of one processor that samples of the active session history may take.
+    pub ash_budget: Option<Budget>,
     /// `ash-memory`: the bytes of the active session history.
     pub ash_memory: u64,
     /// `consumer`: the rules, in the order given.

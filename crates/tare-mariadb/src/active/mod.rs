@@ -1,5 +1,5 @@
-//! The active session history of this server: the thread that samples, the options `ash-interval` and
-//! `ash-memory`, and the rows of `tare_status` about it.
+//! The active session history of this server: the thread that samples, the options `ash-interval`,
+//! `ash-budget` and `ash-memory`, and the rows of `tare_status` about it.
 //!
 //! The engine says what threads are doing, and keeps the records ([`Engine::sample_active`]). Here is when
 //! that is done, and what the kernel says.
@@ -58,7 +58,7 @@ impl Shared {
 
 static SHARED: Mutex<Shared> = Mutex::new(Shared {
     interval: Duration::ZERO,
-    pace: Pace::new(),
+    pace: Pace::new(None),
     is_ending: false,
     is_running: false,
     cpu: Duration::ZERO,
@@ -79,10 +79,8 @@ pub(crate) fn begin(options: &Options, clocks: Clocks) -> std::io::Result<()> {
     ENGINE.start_active_history(usize::try_from(options.ash_memory).unwrap_or(usize::MAX))?;
     {
         let mut shared = shared();
-        shared.interval = options.ash_interval;
-        if let Some(interval) = told_by_tests() {
-            (shared.interval, shared.pace) = (interval, Pace::unbounded());
-        }
+        shared.interval = told_by_tests().unwrap_or(options.ash_interval);
+        shared.pace = Pace::new(options.ash_budget.map(|budget| budget.share()));
         shared.is_running = true;
     }
     let work = move || {
@@ -100,9 +98,8 @@ pub(crate) fn end() {
     CHANGED.notify_all();
 }
 
-/// Returns how often to sample in tests that need more samples than anybody may ask for, whatever they cost:
-/// what the environment variable `TARE_ASH_INTERVAL` says in microseconds. It is read only in builds with
-/// debug assertions.
+/// Returns how often to sample in tests that need more samples than anybody may ask for: what the environment
+/// variable `TARE_ASH_INTERVAL` says in microseconds. It is read only in builds with debug assertions.
 fn told_by_tests() -> Option<Duration> {
     let told = || std::env::var("TARE_ASH_INTERVAL").ok()?.parse().ok().map(Duration::from_micros);
     if cfg!(debug_assertions) { told() } else { None }

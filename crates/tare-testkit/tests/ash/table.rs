@@ -2,7 +2,8 @@
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error};
-use tare_testkit::shared_turn;
+use tare_testkit::server::patience;
+use tare_testkit::{eventually, shared_turn};
 
 use super::load::{ActiveSessions, Until};
 use super::{HISTORY, await_samples, number, rows, sample_anew, server, set_status, status, stop_sampling};
@@ -210,4 +211,18 @@ fn a_history_that_is_full_forgets_its_oldest_rows() {
             format!("UPDATE performance_schema.tare_status SET VALUE = '{value}' WHERE NAME = '{wrong}'");
         assert!(refused(&mut conn, &sql).is_some(), "{wrong} {value}");
     }
+}
+
+#[test]
+fn samples_are_taken_as_often_as_their_budget_allows() {
+    let _turn = shared_turn();
+    let Some(server) = server(&[("ash-budget", "0.01%")]) else { return };
+    let mut conn = server.client().unwrap();
+    let used = "SELECT VALUE FROM performance_schema.tare_status WHERE NAME = 'ash_interval_used'";
+    eventually("samples are taken less often", patience(), || rows::<String>(&mut conn, used) != ["10ms"]);
+    await_samples(&mut conn, 3);
+    let longest = format!("SELECT MAX(USECS_PER_ROW) FROM {HISTORY}");
+    eventually("a row stands for all of the time", patience(), || number(&mut conn, &longest) > 50_000);
+    set_status(&mut conn, "ash_interval", "OFF");
+    assert_eq!(rows::<String>(&mut conn, used), ["OFF"]);
 }

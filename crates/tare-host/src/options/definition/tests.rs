@@ -29,7 +29,7 @@ fn every_option_goes_to_a_field_of_its_own() {
         OptionType::Duration(min, ..) | OptionType::Interval(min, ..) => value::show_duration(min),
         OptionType::Sample(_) => "1/64".to_owned(),
         OptionType::Shape(_) => "EXTENDED".to_owned(),
-        OptionType::Budget(_) => "1%".to_owned(),
+        OptionType::Budget(_) => "2%".to_owned(),
         OptionType::Socket(_) | OptionType::File(_) => "/run/tare.sock".to_owned(),
         OptionType::Instrument(_) | OptionType::Consumer(_) | OptionType::Level(_) => "%=OFF".to_owned(),
     };

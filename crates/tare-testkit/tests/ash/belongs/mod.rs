@@ -240,6 +240,7 @@ fn server() -> Option<Server> {
     }
     let settings = StartSettings::new(TestProvider::under_test())
         .tare_option("ash-interval", "10ms")
+        .tare_option("ash-budget", "OFF")
         .tare_option("ash-memory", "512K")
         .tare_option("sample", "1/3");
     // Under valgrind a thousand samples a second are no aim.
