@@ -375,6 +375,11 @@ impl OpenStatement {
         self.what.own() >> ID
     }
 
+    /// Returns the id of the event in which it nests; 0: it nests in none.
+    pub(crate) fn nesting_id(&self) -> u64 {
+        self.values().get(NESTING)
+    }
+
     pub(crate) fn nesting_level(&self) -> u64 {
         self.what.own() >> NESTING_LEVEL & 0x7F
     }

@@ -74,7 +74,9 @@ impl Engine {
     /// Sets THREAD_ID, for a host that numbers threads itself. Called right after [`Engine::new_thread`],
     /// before the thread has an event; no two threads that live may have the same number.
     pub fn set_thread_id(&self, thread: ThreadRef, id: u64) {
-        thread.slab().thread_id.store(id, Relaxed);
+        let thread = thread.slab();
+        thread.thread_id.store(id, Relaxed);
+        self.own_kept_level(thread);
     }
 
     /// Sets PROCESSLIST_ID.

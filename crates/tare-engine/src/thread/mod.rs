@@ -487,10 +487,7 @@ impl Engine {
         if switches & CLIENT != 0 {
             self.choose_connection(thread);
         }
-        let level = thread.statement_levels[0].own();
-        if level != 0 {
-            self.own_level(thread, level);
-        }
+        self.own_kept_level(thread);
         self.threads.fetch_add(1, Relaxed);
         Some(thread)
     }

@@ -64,6 +64,21 @@ fn counts(rig: Rig, thread: Option<ThreadRef>) -> [u64; 5] {
 }
 
 #[test]
+fn statements_of_a_thread_have_the_number_that_its_host_gives_it() {
+    for rig in rigs() {
+        for id in [4711, 4712] {
+            let thread = rig.thread();
+            rig.set_thread_id(thread, id);
+            rig.on(thread, || rig.query("select 1"));
+            let current = rig.statements(Scope::Current);
+            let ids: Vec<u64> = current.iter().map(|row| row.head.thread_id).collect();
+            assert_eq!(ids, [id]);
+            rig.delete_thread(thread);
+        }
+    }
+}
+
+#[test]
 fn a_thread_has_nothing_of_the_one_before() {
     for rig in rigs() {
         let as_made = |thread: ThreadRef| {

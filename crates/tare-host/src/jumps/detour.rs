@@ -226,9 +226,13 @@ fn movable(code: &[u8]) -> Option<usize> {
         // xor between registers, which is how one becomes 0
         [0x31 | 0x33, 0xC0..=0xFF, ..] => Some(2),
         [0x40..=0x4F, 0x31 | 0x33, 0xC0..=0xFF, ..] => Some(3),
+        // test between registers: the jump to the rest keeps the flags
+        [0x85, 0xC0..=0xFF, ..] => Some(2),
         // sub rsp, imm
         [0x48, 0x83, 0xEC, _, ..] => Some(4),
         [0x48, 0x81, 0xEC, _, _, _, _, ..] => Some(7),
+        // mov r32, [register + imm8], where no index follows
+        [0x8B, at @ 0x40..=0x7F, _, ..] if at & 7 != 4 => Some(3),
         // mov r64, [register + imm8], and lock sub dword [register + imm32], imm8, where no index follows
         [0x48, 0x8B, at @ 0x40..=0x7F, _, ..] if at & 7 != 4 => Some(4),
         // mov r64, [register + imm32]
@@ -286,6 +290,9 @@ mod tests {
         assert_eq!(lengths(&[0x48, 0x83, 0xEC, 0x18, 0x48, 0x81, 0xEC, 0, 1, 0, 0]), [4, 7]);
         // xor eax, eax; xor r8d, r8d
         assert_eq!(lengths(&[0x31, 0xC0, 0x45, 0x31, 0xC0]), [2, 3]);
+        // mov eax, [rdx + 4]; test eax, eax; but not mov eax, [rsp + rdx + 4]
+        assert_eq!(lengths(&[0x8B, 0x42, 4, 0x85, 0xC0]), [3, 2]);
+        assert_eq!(lengths(&[0x8B, 0x44, 0x14, 4]), []);
         // mov rax, [rdi + 0x20]; lock sub dword [rax + 0x1b0], 1
         let counts = [0x48, 0x8B, 0x47, 0x20, 0xF0, 0x83, 0xA8, 0xB0, 1, 0, 0, 1];
         assert_eq!(lengths(&counts), [4, 8]);

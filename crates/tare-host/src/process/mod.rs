@@ -6,6 +6,7 @@ mod failure;
 mod guard;
 pub mod log;
 mod next;
+pub mod observation;
 pub mod panic;
 mod segments;
 mod symbols;

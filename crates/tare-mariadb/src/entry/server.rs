@@ -7,12 +7,11 @@ use tare_engine::{
     CachedHost, Demand, DigestHash, Host, Replica, ReplicaWorker, RowLockWait, RunningTokens, Session,
     SessionCounter, SessionCounters, SessionValue, StagedSession, SystemThread,
 };
+use tare_host::process::observation;
 
 use super::routing;
 use crate::host::digest::{self, Tokens};
-use crate::host::{
-    charset, host_cache, names, observation, replica, row_lock, session, stage, user_variable,
-};
+use crate::host::{charset, host_cache, names, replica, row_lock, session, stage, user_variable};
 
 /// The running server.
 pub(crate) struct ServerHost;

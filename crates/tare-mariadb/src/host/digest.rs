@@ -10,10 +10,9 @@ use std::mem::offset_of;
 
 use md5::{Digest, Md5};
 use tare_engine::RunningTokens;
-use tare_host::process::symbol;
+use tare_host::process::{observation, symbol};
 
 use crate::abi::types::DigestStorage;
-use crate::host::observation;
 
 /// `sql_digest_storage`. The same in all series (debug information of 10.11.5 and 11.4.5; read at
 /// `digest_end` on all four servers).

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 
 use tare_engine::CachedHost;
+use tare_host::process::observation::{block, bytes, field, pointer, until_zero};
 
-use super::observation::{block, bytes, field, pointer, until_zero};
 use super::session::{LayoutError, function};
 
 /// The most entries read; `host_cache_size` cannot be larger.

@@ -18,7 +18,6 @@ pub(crate) mod handler;
 pub(crate) mod host_cache;
 pub mod metadata;
 pub mod names;
-pub(crate) mod observation;
 pub(crate) mod query_id;
 pub(crate) mod replica;
 pub(crate) mod row_lock;

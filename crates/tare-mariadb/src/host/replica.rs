@@ -10,8 +10,8 @@
 #![allow(unsafe_code)]
 
 use tare_engine::{Replica, ReplicaError, ReplicaThread, ReplicaWorker};
+use tare_host::process::observation::{block, bytes, field, pointer, until_zero, word};
 
-use super::observation::{block, bytes, field, pointer, until_zero, word};
 use super::session::{LayoutError, function};
 use crate::abi::Series;
 use std::sync::OnceLock;

@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tare_engine::{RowLockWait, Session};
+use tare_host::process::observation::{self, field, pointer, text};
 
-use super::observation::{self, field, pointer, text};
 use super::{code, session};
 
 /// The most storage engines a server has.

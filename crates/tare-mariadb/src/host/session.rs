@@ -15,9 +15,9 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tare_engine::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
+use tare_host::process::observation::{self, field, pointer, text, word};
 use tare_host::process::symbol;
 
-use super::observation::{self, field, pointer, text, word};
 use super::{code, warning};
 
 /// The size in bytes of an entry of the list: name, value, kind.

@@ -8,8 +8,8 @@
 use std::sync::OnceLock;
 
 use tare_engine::{Session, StagedSession};
+use tare_host::process::observation::{self, field, pointer};
 
-use super::observation::{self, field, pointer};
 use super::{code, session};
 
 /// The offset of a session's stage, and of a thread's pointer to its session.

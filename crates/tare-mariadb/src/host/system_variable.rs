@@ -12,9 +12,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 
-use tare_host::process::symbol;
-
-use super::observation;
+use tare_host::process::{observation, symbol};
 
 /// The words of the object that are read.
 const WORDS: usize = 25;

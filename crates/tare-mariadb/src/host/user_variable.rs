@@ -10,10 +10,10 @@
 use std::sync::OnceLock;
 
 use tare_engine::{Session, SessionValue};
+use tare_host::process::observation::{self, block, field, word};
 use tare_host::process::symbol;
 
 use super::code;
-use super::observation::{self, block, field, word};
 use super::session::{self, LayoutError};
 use crate::abi::Series;
 

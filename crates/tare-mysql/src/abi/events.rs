@@ -57,7 +57,7 @@ pub struct StatementLocker {
     pub(crate) text_length: u32,
     pub(crate) is_text_cut: u8,
     /// The stored program to which it belongs, or null.
-    pub(crate) program: *const u8,
+    pub(crate) program: *const Program,
     /// The prepared statement that is executed or prepared, or null.
     pub(crate) prepared: *const u8,
     pub(crate) telemetry_scope: u64,
@@ -96,11 +96,40 @@ pub struct ServerText {
 /// `events_statements_summary_by_program`, except that averages are not kept.
 pub type StatementSums = [AtomicU64; 27];
 /// Where a stored program has its sums of statements.
-pub const PROGRAM_SUMS: usize = 0x1A8;
+pub const PROGRAM_SUMS: usize = offset_of!(Program, sums);
+/// Where a prepared statement has OWNER_EVENT_ID.
+pub const PREPARED_OWNER: usize = 0x4F0;
 /// Where a prepared statement has the sums of its preparations, of which there are the first seven.
 pub const PREPARE_SUMS: usize = 0x690;
 /// Where it has the sums of its executions.
 pub const EXECUTE_SUMS: usize = 0x6D8;
+
+/// A stored program (`PFS_program`).
+#[repr(C)]
+#[derive(Debug)]
+pub struct Program {
+    before: [u8; 0x10],
+    /// OBJECT_TYPE: a number of [`tare_engine::objects`].
+    pub(crate) object_type: u8,
+    pub(crate) schema: ObjectName,
+    pub(crate) name: ObjectName,
+    sums: StatementSums,
+}
+
+/// The name of an object.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ObjectName {
+    bytes: [u8; 192],
+    length: usize,
+}
+
+impl ObjectName {
+    /// Returns the name; empty if its length is not possible.
+    pub(crate) fn get(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
 
 /// How a statement ended (`Diagnostics_area`), as far as it is read.
 #[repr(C)]
@@ -189,6 +218,8 @@ const _: () = {
     assert!(offset_of!(StatementLocker, is_text_cut) == 0x1A4);
     assert!(offset_of!(StatementLocker, program) == 0x1A8 && offset_of!(StatementLocker, prepared) == 0x1B0);
     assert!(offset_of!(StatementLocker, telemetry_session) == 0x1D0);
+    assert!(offset_of!(Program, schema) == 0x18 && offset_of!(Program, name) == 0xE0);
+    assert!(PROGRAM_SUMS == 0x1A8);
     assert!(offset_of!(DigestStorage, hash) == 0x10 && offset_of!(DigestStorage, tokens) == 0x38);
     assert!(offset_of!(Diagnostics, message) == 0x90 && offset_of!(Diagnostics, message_length) == 0x290);
     assert!(offset_of!(Diagnostics, sqlstate) == 0x294 && offset_of!(Diagnostics, errno) == 0x29C);

@@ -8,6 +8,7 @@ pub(crate) mod files;
 mod kept;
 pub(crate) mod lives;
 pub(crate) mod memory;
+pub(crate) mod programs;
 pub(crate) mod short;
 pub(crate) mod sizes;
 pub(crate) mod sockets;

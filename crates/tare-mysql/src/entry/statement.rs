@@ -11,7 +11,8 @@ use std::hint::cold_path;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::Ordering::Relaxed;
 
-use tare_engine::{Counter, DigestTokens, EndedStatement, Outcome, Source, Statement};
+use tare_engine::snapshot::ClassId;
+use tare_engine::{Counter, DigestTokens, EndedStatement, Outcome, ProgramRef, Source, Statement};
 use tare_host::process::{ENGINE, guard};
 
 use crate::abi::events::{
@@ -20,7 +21,7 @@ use crate::abi::events::{
 };
 use crate::original::Original;
 use crate::server::thread::{ServerThread, current, settled};
-use crate::server::{digest, events, sampling};
+use crate::server::{digest, events, programs, sampling};
 
 /// The built-in's functions.
 pub(crate) static START: Original = Original::new();
@@ -60,7 +61,7 @@ const COUNTERS: [Counter; 11] = [
 ///
 /// The server's: a locker that [`start_statement`] has filled, of a statement that has not ended.
 #[inline(always)]
-unsafe fn kept(it: &StatementLocker) -> Option<Statement> {
+pub(super) unsafe fn kept(it: &StatementLocker) -> Option<Statement> {
     // SAFETY: the place is null, or both are of one `pack`, and the thread is the one that runs it.
     unsafe { Statement::unpack(it.place, it.slab) }
 }
@@ -71,7 +72,7 @@ unsafe fn kept(it: &StatementLocker) -> Option<Statement> {
 ///
 /// The server's: a text of this length that stays valid during `'a`.
 #[inline(always)]
-unsafe fn bytes<'a>(text: *const c_char, length: c_uint) -> &'a [u8] {
+pub(super) unsafe fn bytes<'a>(text: *const c_char, length: c_uint) -> &'a [u8] {
     // SAFETY: the caller's promise.
     if text.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(text.cast(), length as usize) } }
 }
@@ -132,18 +133,33 @@ fn open(it: &StatementLocker) -> Option<Statement> {
     {
         return Some(statement);
     }
-    open_slow(class, it.charset)
+    if it.program.is_null() { open_slow(class, it.charset, None) } else { open_of_program(class, it) }
+}
+
+/// Opens a statement of a stored program.
+#[inline(never)]
+fn open_of_program(class: ClassId, it: &StatementLocker) -> Option<Statement> {
+    if ENGINE.skips_instruction(class) {
+        return None;
+    }
+    let program = programs::known(it.program);
+    if let Some(program) = program
+        && let Some(statement) = ENGINE.open_next_statement_fast::<EXTENDED>(class, it.charset, program)
+    {
+        return Some(statement);
+    }
+    open_slow(class, it.charset, program)
 }
 
 #[cold]
 #[inline(never)]
-fn open_slow(class: u16, charset: u32) -> Option<Statement> {
+fn open_slow(class: ClassId, charset: u32, program: Option<ProgramRef>) -> Option<Statement> {
     guard(None, || {
         sampling::begin();
         if ENGINE.skips_instruction(class) {
             return None;
         }
-        ENGINE.open_unusual_statement(class, charset, None)
+        ENGINE.open_unusual_statement(class, charset, program)
     })
 }
 
@@ -325,6 +341,7 @@ fn end_slow(statement: Statement, it: &StatementLocker, diagnostics: &Diagnostic
         let ended: EndedStatement = ENGINE.end_unusual_statement(statement, tokens.as_ref());
         if !it.program.is_null() || !it.prepared.is_null() {
             sums::add(it, diagnostics, ended);
+            sums::add_cpu_time(it, ended.cpu_time());
         }
     });
 }

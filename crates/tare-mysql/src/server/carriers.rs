@@ -30,6 +30,9 @@ pub(crate) static TABLES: Carriers<{ 1 << 16 }> = Carriers::new();
 /// Its definitions of tables.
 pub(crate) static TABLE_SHARES: Carriers<{ 1 << 16 }> = Carriers::new();
 
+/// Its stored programs.
+pub(crate) static PROGRAMS: Carriers<{ 1 << 16 }> = Carriers::new();
+
 impl<const N: usize> Carriers<N> {
     const fn new() -> Carriers<N> {
         const { assert!(N.is_power_of_two() && N > MOST_STEPS) };

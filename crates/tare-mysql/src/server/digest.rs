@@ -2,10 +2,12 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use tare_engine::DigestHash;
+use tare_engine::{DigestHash, RunningTokens};
+use tare_host::process::observation::{block, bytes, field};
 
 use crate::abi::events::{DigestStorage, ServerText};
 
@@ -77,4 +79,47 @@ pub(crate) fn text(tokens: &[u8], charset: u32, is_cut: bool) -> Option<String> 
         unsafe { (functions.free)(text.start.cast()) };
     }
     Some(shown)
+}
+
+/// The most bytes of tokens that a statement can have: the server's limit of `max_digest_length`.
+const MOST_TOKENS: usize = 1 << 20;
+
+/// Copies the tokens of a running statement out of its session's memory: see
+/// [`tare_engine::Host::running_tokens`].
+pub(crate) fn running(address: usize) -> Option<RunningTokens> {
+    let storage: [u8; size_of::<DigestStorage>()] = bytes(address)?;
+    let word = |at| field(&storage, at).and_then(|word| usize::try_from(word).ok());
+    let number = |at| field(&storage, at).map(|word| word as u32);
+    let length = word(offset_of!(DigestStorage, length))?;
+    let capacity = number(offset_of!(DigestStorage, capacity))? as usize;
+    if length == 0 || length > capacity.min(MOST_TOKENS) {
+        return None;
+    }
+    Some(RunningTokens {
+        bytes: block(word(offset_of!(DigestStorage, tokens))?, length)?,
+        charset: number(offset_of!(DigestStorage, charset))?,
+        cut: storage[offset_of!(DigestStorage, is_full)] != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_of_a_running_statement_are_copied_if_they_are_there() {
+        let tokens = [7, 0, 8, 0];
+        let mut of_statement = storage(&tokens, 255, true);
+        let at = |storage: &DigestStorage| std::ptr::from_ref(storage).expose_provenance();
+        let expected = RunningTokens { bytes: tokens.to_vec(), charset: 255, cut: true };
+        assert_eq!(running(at(&of_statement)), Some(expected));
+        of_statement.length = 5;
+        assert_eq!(running(at(&of_statement)), None, "more than there is room for");
+        of_statement.length = 0;
+        assert_eq!(running(at(&of_statement)), None);
+        assert_eq!(running(0), None);
+        let elsewhere =
+            DigestStorage { tokens: std::ptr::without_provenance_mut(16), length: 4, ..of_statement };
+        assert_eq!(running(at(&elsewhere)), None, "nothing is mapped there");
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-use tare_engine::{DigestHash, Host};
+use tare_engine::{DigestHash, Host, RunningTokens};
 
 use super::digest;
 
@@ -18,6 +18,10 @@ impl Host for ServerHost {
 
     fn digest_text(&self, tokens: &[u8], charset: u32, is_cut: bool) -> Option<String> {
         digest::text(tokens, charset, is_cut)
+    }
+
+    fn running_tokens(&self, address: usize) -> Option<RunningTokens> {
+        digest::running(address)
     }
 
     fn command_name(&self, _: u32) -> Option<&'static str> {

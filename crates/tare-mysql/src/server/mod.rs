@@ -7,6 +7,7 @@ pub(crate) mod events;
 mod host;
 pub(crate) mod instruments;
 pub(crate) mod memory;
+pub(crate) mod programs;
 pub(crate) mod sampling;
 pub(crate) mod thread;
 pub(crate) mod threads;

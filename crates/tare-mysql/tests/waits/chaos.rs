@@ -12,13 +12,14 @@ use crate::{lines, number, subject};
 const THREADS: u64 = 24;
 
 /// Errors of a statement in the middle of chaos: what another session did.
-const EXPECTED: [u16; 11] = [
+const EXPECTED: [u16; 12] = [
     1007, // the database exists
     1050, // the table exists
     1051, 1146, // there is no such table
     1094, // there is no such thread
     1158, 1317, 1927, // killed
     1205, 1213, // a lock was not to be had
+    1305, // there is no such procedure
     1412, // the table's definition has changed
 ];
 
@@ -52,7 +53,7 @@ fn session(server: &Mysql, number: u64, until: Instant) -> u64 {
 }
 
 fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
-    const TABLES: [&str; 28] = [
+    const TABLES: [&str; 32] = [
         "events_waits_current",
         "events_waits_history",
         "events_waits_history_long",
@@ -67,6 +68,10 @@ fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
         "events_statements_summary_by_digest",
         "events_statements_summary_by_thread_by_event_name",
         "events_statements_histogram_by_digest",
+        "events_statements_summary_by_program",
+        "prepared_statements_instances",
+        "events_errors_summary_by_thread_by_error",
+        "events_errors_summary_global_by_error",
         "events_stages_history",
         "events_transactions_current",
         "events_transactions_summary_by_account_by_event_name",
@@ -98,10 +103,24 @@ fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
         1 => format!("ALTER TABLE chaos.t COMMENT = '{}'", next(100)),
         2 if any == 0 => format!("KILL {}", 8 + next(400)),
         2 if any < 4 => format!("KILL QUERY {}", 8 + next(400)),
+        3 if any < 9 => program(any, next(4)),
         _ if any < 5 => format!("SELECT * FROM chaos.t WHERE id = {}", next(100)),
         _ if any < 9 => format!("UPDATE chaos.t SET c = c + 1 WHERE id = {}", next(100)),
         _ if any == 9 => "SELECT SLEEP(0.01)".to_owned(),
         _ => format!("REPLACE INTO chaos.t VALUES ({}, 1)", next(100)),
+    }
+}
+
+/// Makes, drops or calls a stored program.
+fn program(any: u64, program: u64) -> String {
+    match any {
+        0..2 => format!(
+            "CREATE PROCEDURE IF NOT EXISTS chaos.p{program} () BEGIN DECLARE i INT DEFAULT 0; \
+             WHILE i < 5 DO SELECT * FROM chaos.t WHERE id = i; SET i = i + 1; END WHILE; \
+             PREPARE s FROM 'SELECT 1'; EXECUTE s; SELECT * FROM chaos.missing; END"
+        ),
+        2..4 => format!("DROP PROCEDURE IF EXISTS chaos.p{program}"),
+        _ => format!("CALL chaos.p{program}()"),
     }
 }
 

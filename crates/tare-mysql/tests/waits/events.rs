@@ -144,6 +144,8 @@ fn seen(server: &Mysql) -> Vec<(String, Vec<String>)> {
         worker.query_drop(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
     work(&mut worker);
+    // A statement goes on for a moment after its result has arrived.
+    worker.ping().expect("a ping");
     reader.query_drop("TRUNCATE performance_schema.events_statements_summary_by_digest").expect("TRUNCATE");
     work(&mut worker);
     let thread = number(&mut worker, "SELECT ps_current_thread_id()");

@@ -3,10 +3,12 @@
 #![allow(unreachable_pub)]
 
 mod chaos;
+mod errors;
 mod events;
 mod io;
 mod memory;
 mod oracle;
+mod programs;
 mod sampled;
 mod tables;
 

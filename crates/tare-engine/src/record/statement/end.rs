@@ -43,6 +43,11 @@ impl EndedStatement {
         self.open.is_timed().then(|| self.open.taken())
     }
 
+    /// Returns its CPU time in nanoseconds; 0: it was not measured.
+    pub fn cpu_time(self) -> u64 {
+        self.open.values().get(Counter::CpuTime as usize)
+    }
+
     /// Returns the peaks of the session's controlled memory and of all its memory, in bytes.
     pub fn memory(self) -> [u64; 2] {
         let counters = [Counter::ControlledMemory, Counter::TotalMemory];

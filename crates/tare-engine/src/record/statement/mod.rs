@@ -162,6 +162,11 @@ impl Statement {
     pub fn event_id(self) -> u64 {
         self.open.id()
     }
+
+    /// Returns NESTING_EVENT_ID of the statement's event; 0: it nests in none.
+    pub fn nesting_event_id(self) -> u64 {
+        self.open.nesting_id()
+    }
 }
 
 /// Returns the parent of events in the statement with this id, encoded by [`parent`].
@@ -431,8 +436,17 @@ impl Engine {
         Some(self.arena.at(made))
     }
 
+    /// Makes a new thread, or one with a new number, the owner of the level that the previous thread has
+    /// left, if there is one.
+    pub(crate) fn own_kept_level(&self, thread: &Thread) {
+        let level = thread.statement_levels[0].own();
+        if level != 0 {
+            self.own_level(thread, level);
+        }
+    }
+
     /// Makes the thread the owner of a level's block, which was taken or left by the previous thread.
-    pub(crate) fn own_level(&self, thread: &Thread, level: Offset) {
+    fn own_level(&self, thread: &Thread, level: Offset) {
         let block = level / WORDS as u32;
         self.arena.meta(block).owner.store(thread.thread_id.load(Relaxed), Relaxed);
     }

@@ -22,6 +22,7 @@ const ROWS_EXAMINED: usize = 9;
 const COUNTERS: usize = 10;
 const NO_INDEX_USED: usize = 21;
 const NO_GOOD_INDEX_USED: usize = 22;
+const CPU_TIME: usize = 23;
 const CONTROLLED_MEMORY: usize = 24;
 const TOTAL_MEMORY: usize = 25;
 const SECONDARY: usize = 26;
@@ -32,13 +33,11 @@ pub(super) fn add(it: &StatementLocker, diagnostics: &Diagnostics, ended: EndedS
     let taken = ENGINE.nanoseconds_of(ended);
     let is_preparation = it.in_prepare != 0;
     let at = if is_preparation { PREPARE_SUMS } else { EXECUTE_SUMS };
-    for (object, at, is_whole) in [(it.program, PROGRAM_SUMS, true), (it.prepared, at, !is_preparation)] {
-        if object.is_null() {
-            continue;
-        }
-        // SAFETY: an object of the built-in's that exists while its statement runs, with sums at this place
-        // (`startup::checks`); of preparations there are the first ones, and no others are looked at.
-        let sums = unsafe { &*object.add(at).cast::<StatementSums>() };
+    let objects = [(it.program.cast(), PROGRAM_SUMS, true), (it.prepared, at, !is_preparation)];
+    for (object, at, is_whole) in objects {
+        // SAFETY: an object of the built-in's that exists while its statement runs; of preparations only the
+        // first sums are looked at.
+        let Some(sums) = (unsafe { sums_of(object, at) }) else { continue };
         add_outcome(sums, diagnostics, taken);
         if is_whole {
             add_counters(sums, it);
@@ -47,6 +46,29 @@ pub(super) fn add(it: &StatementLocker, diagnostics: &Diagnostics, ended: EndedS
             }
         }
     }
+}
+
+/// Adds the CPU time in nanoseconds of an ended statement. It is measured only on the engine's slow path.
+pub(super) fn add_cpu_time(it: &StatementLocker, taken: u64) {
+    let prepared = if it.in_prepare != 0 { std::ptr::null() } else { it.prepared };
+    for (object, at) in [(it.program.cast(), PROGRAM_SUMS), (prepared, EXECUTE_SUMS)] {
+        // SAFETY: as above.
+        if let Some(sums) = unsafe { sums_of(object, at) } {
+            change(&sums[CPU_TIME], taken);
+        }
+    }
+}
+
+/// Returns the sums of an object; `None` for null.
+///
+/// # Safety
+///
+/// Null, or an object of the built-in's that has sums at this place (`startup::checks`) and exists during
+/// `'a`. Of preparations there are the first sums only.
+#[inline(always)]
+unsafe fn sums_of<'a>(object: *const u8, at: usize) -> Option<&'a StatementSums> {
+    // SAFETY: the caller's promise.
+    (!object.is_null()).then(|| unsafe { &*object.add(at).cast() })
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use super::Evidence;
 
 /// The evidence for each number in [`crate::abi::events`].
-pub(super) const EVIDENCE: [Evidence; 14] = [
+pub(super) const EVIDENCE: [Evidence; 17] = [
     // 0x10(%rdi): a statement's instrument; 0x1a8(%rdi): its program; 0x1168(%r14): a thread's telemetry
     // session; 0x1d0(%r15): that of the statement; 0x200(%r14): a thread's next event; 4 and 8: flags.
     (
@@ -44,6 +44,33 @@ pub(super) const EVIDENCE: [Evidence; 14] = [
             b"\x49\x83\x82\xD8\x06\0\0\x01",
         ],
         3072,
+    ),
+    // Of a program: type 0x10, schema 0x18 and 0xd8, name 0xe0 and 0x1a0, CPU time 0x260; of a prepared
+    // statement's executions: 0x790.
+    (
+        c"_Z20pfs_end_statement_vcP20PSI_statement_lockerPv",
+        &[
+            b"\x41\x0F\xBE\x7E\x10",
+            b"\x49\x8D\x46\x18",
+            b"\x49\x8B\x86\xD8\0\0\0",
+            b"\x49\x8D\x86\xE0\0\0\0",
+            b"\x49\x8B\x86\xA0\x01\0\0",
+            b"\x48\x01\xB9\x60\x02\0\0",
+            b"\x49\x01\xB2\x90\x07\0\0",
+        ],
+        5200,
+    ),
+    // 0x50(%rbx): the event that prepares; 0x1a8(%rbx): its program; 0x1b0(%rbx) ← the prepared statement.
+    (
+        c"_Z27pfs_create_prepared_stmt_vcPvjP20PSI_statement_lockerPKcmS3_m",
+        &[b"\x48\x8B\x4B\x50", b"\x48\x8B\x93\xA8\x01\0\0", b"\x48\x89\x83\xB0\x01\0\0"],
+        160,
+    ),
+    // mov 0x20(%r13) and 8(%r13), 0x4f0(%r15): the event in which it was prepared.
+    (
+        c"_Z20create_prepared_stmtPvP10PFS_threadP11PFS_programP21PFS_events_statementsjPKcjS7_j",
+        &[b"\x49\x8B\x45\x20\x49\x89\x87\xF0\x04\0\0", b"\x49\x8B\x45\x08\x49\x89\x87\xF0\x04\0\0"],
+        464,
     ),
     // mov %rsi, 0x60(%rdi); testb $4, 8(%rdi): nothing else happens while the flags are 0.
     (

@@ -1,7 +1,7 @@
 //! The functions of statements, stages and transactions that lead here.
 
 use super::{Led, Told};
-use crate::entry::{lives, stage, statement, transaction};
+use crate::entry::{lives, programs, stage, statement, transaction};
 
 /// Returns the functions that this library's stand in for.
 pub(super) fn replaced() -> [Led; 13] {
@@ -56,7 +56,7 @@ pub(super) fn replaced() -> [Led; 13] {
 }
 
 /// Returns the functions that still do their work as well, or in some cases.
-pub(super) fn told() -> [Told; 4] {
+pub(super) fn told() -> [Told; 7] {
     [
         (
             c"_Z22pfs_start_statement_vcP20PSI_statement_lockerPKcjS2_j",
@@ -77,6 +77,21 @@ pub(super) fn told() -> [Told; 4] {
             c"_ZN23table_setup_instruments17update_row_valuesEP5TABLEPKhPhPP5Field",
             lives::update_instrument as *const () as usize,
             &lives::UPDATE_INSTRUMENT,
+        ),
+        (
+            c"_Z22find_or_create_programP10PFS_thread16enum_object_typePKcjS3_j",
+            programs::find_program as *const () as usize,
+            &programs::FIND_PROGRAM,
+        ),
+        (
+            c"_Z12drop_programP10PFS_thread16enum_object_typePKcjS3_j",
+            programs::drop_program as *const () as usize,
+            &programs::DROP_PROGRAM,
+        ),
+        (
+            c"_Z27pfs_create_prepared_stmt_vcPvjP20PSI_statement_lockerPKcmS3_m",
+            programs::create_prepared as *const () as usize,
+            &programs::CREATE_PREPARED,
         ),
     ]
 }

@@ -10,14 +10,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::{LazyLock, Mutex};
 
-use tare_host::process::Segments;
+use super::segments::Segments;
 
 /// The size of a page in bytes; a mapping ends at the end of a page.
 const PAGE: usize = 4096;
 
 /// Copies memory of this process that may have been unmapped. Returns the number of bytes copied: fewer than
 /// asked for at the end of a mapping, 0 if nothing is mapped.
-pub(crate) fn copy(address: usize, to: &mut [u8]) -> usize {
+pub fn copy(address: usize, to: &mut [u8]) -> usize {
     if address == 0 {
         return 0;
     }
@@ -41,7 +41,7 @@ fn copy_piece(address: usize, to: &mut [u8]) -> usize {
 
 /// Copies memory at two addresses, first the one and then the other. Returns `None` if not all of it is
 /// mapped.
-pub(crate) fn two<const N: usize, const M: usize>(first: usize, second: usize) -> Option<([u8; N], [u8; M])> {
+pub fn two<const N: usize, const M: usize>(first: usize, second: usize) -> Option<([u8; N], [u8; M])> {
     let (mut one, mut other) = ([0; N], [0; M]);
     if first != 0 && second != 0 {
         let from = [remote(first, N), remote(second, M)];
@@ -95,19 +95,19 @@ fn open_pipe() -> Option<[OwnedFd; 2]> {
 }
 
 /// Returns the `N` bytes at an address; `None` if they are not mapped.
-pub(crate) fn bytes<const N: usize>(address: usize) -> Option<[u8; N]> {
+pub fn bytes<const N: usize>(address: usize) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     (copy(address, &mut bytes) == N).then_some(bytes)
 }
 
 /// Returns the word at an address; `None` if it is not mapped.
-pub(crate) fn word(address: usize) -> Option<u64> {
+pub fn word(address: usize) -> Option<u64> {
     bytes(address).map(u64::from_le_bytes)
 }
 
 /// Returns the word at an address of the program's own data, which stays mapped for the lifetime of the
 /// process, so no copy is needed. Returns `None` if the address is not in that data or not aligned.
-pub(crate) fn static_word(address: usize) -> Option<&'static AtomicU64> {
+pub fn static_word(address: usize) -> Option<&'static AtomicU64> {
     static SEGMENTS: LazyLock<Option<Segments>> = LazyLock::new(Segments::of_program);
     let is_word = address.is_multiple_of(size_of::<u64>());
     let has_it = |segments: &Segments| segments.have_data(address, size_of::<u64>());
@@ -118,29 +118,29 @@ pub(crate) fn static_word(address: usize) -> Option<&'static AtomicU64> {
 }
 
 /// Returns the word at an address, as an address.
-pub(crate) fn pointer(address: usize) -> Option<usize> {
+pub fn pointer(address: usize) -> Option<usize> {
     usize::try_from(word(address)?).ok()
 }
 
 /// Returns the text at an address, up to its zero, of fewer than `N` bytes.
-pub(crate) fn text<const N: usize>(address: usize) -> Option<String> {
+pub fn text<const N: usize>(address: usize) -> Option<String> {
     let mut bytes = [0; N];
     copy(address, &mut bytes);
     until_zero(&bytes)
 }
 
 /// Returns the text in a copy, up to its zero.
-pub(crate) fn until_zero(copy: &[u8]) -> Option<String> {
+pub fn until_zero(copy: &[u8]) -> Option<String> {
     CStr::from_bytes_until_nul(copy).ok()?.to_str().ok().map(str::to_owned)
 }
 
 /// Returns the word at an offset of a copy.
-pub(crate) fn field(copy: &[u8], at: usize) -> Option<u64> {
+pub fn field(copy: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*copy.get(at..)?.first_chunk()?))
 }
 
 /// Returns the `len` bytes at an address; `None` if they are not all mapped.
-pub(crate) fn block(address: usize, len: usize) -> Option<Vec<u8>> {
+pub fn block(address: usize, len: usize) -> Option<Vec<u8>> {
     let mut block = Vec::new();
     // The length may be garbage.
     block.try_reserve_exact(len).ok()?;
