@@ -1,6 +1,7 @@
 //! The process tare runs in, whatever program it is: its symbols and segments, tare's lines in its error log,
 //! tare's threads and engine, panics.
 
+pub mod clock;
 mod engine;
 mod failure;
 mod guard;

@@ -13,12 +13,12 @@ use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
 use tare_host::process::{ENGINE, Stopped, failure, spawn, spawn_guarded, stopped};
 use tare_host::socket::check_socket_path;
+use tare_host::{active, sampling};
 use tare_tables::{StatusRow, Table};
 use tare_wire::{Endpoint, EndpointConfig, LISTENER};
 
 use super::{error_hook, error_log, variables};
-use crate::active;
-use crate::governor::{self, levels, sampling};
+use crate::governor::{self, levels};
 use crate::host::running::data_directory;
 use crate::install::{self, InstallError, federated};
 use crate::interpose::folder::{self, FolderError, STORAGE_ENGINE_LOADED};
@@ -99,7 +99,7 @@ fn serve() -> Result<Endpoint, String> {
             &format!("no thread for the rate of samples: {error}; every statement is recorded"),
         );
     }
-    if let Err(error) = active::begin(options, governor::CLOCKS) {
+    if let Err(error) = active::begin(options) {
         line(Severity::Warning, &format!("there is no active session history: {error}"));
     }
     let files = if options.tables {
