@@ -3,6 +3,7 @@
 
 pub mod clock;
 mod engine;
+mod exported;
 mod failure;
 mod guard;
 pub mod log;
@@ -14,6 +15,7 @@ mod symbols;
 mod thread;
 
 pub use engine::ENGINE;
+pub use exported::{data_directory, server_version};
 pub use failure::{failure, switch_off};
 pub use guard::guard;
 pub use next::Next;

@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
-use tare_host::process::{ENGINE, failure, spawn_guarded};
+use tare_host::process::{ENGINE, data_directory, failure, spawn_guarded};
 use tare_host::{active, sampling, service};
 use tare_tables::{StatusRow, Table};
 use tare_wire::Endpoint;
 
 use super::{error_hook, error_log, variables};
 use crate::governor::{self, levels};
-use crate::host::running::data_directory;
 use crate::install::{self, InstallError, federated};
 use crate::interpose::folder::{self, FolderError, STORAGE_ENGINE_LOADED};
 use crate::interpose::redirect;

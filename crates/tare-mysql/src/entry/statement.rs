@@ -21,7 +21,7 @@ use crate::abi::events::{
 };
 use crate::original::Original;
 use crate::server::thread::{ServerThread, current, settled};
-use crate::server::{digest, events, programs, sampling};
+use crate::server::{digest, events, programs};
 
 /// The built-in's functions.
 pub(crate) static START: Original = Original::new();
@@ -155,7 +155,6 @@ fn open_of_program(class: ClassId, it: &StatementLocker) -> Option<Statement> {
 #[inline(never)]
 fn open_slow(class: ClassId, charset: u32, program: Option<ProgramRef>) -> Option<Statement> {
     guard(None, || {
-        sampling::begin();
         if ENGINE.skips_instruction(class) {
             return None;
         }

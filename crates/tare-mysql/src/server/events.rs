@@ -102,6 +102,12 @@ pub(crate) fn set_transaction(class: &'static Class) {
     let _set_once = TRANSACTION.set(class);
 }
 
+/// Returns every instrument of statements, stages and transactions.
+pub(crate) fn all() -> impl Iterator<Item = &'static Class> {
+    let listed = STAGES.all().chain(STATEMENTS.all()).map(|(_, class)| class);
+    listed.chain(TRANSACTION.get().copied())
+}
+
 /// Makes every instrument known to the engine, so that those without an event have rows, too.
 pub(crate) fn meet_all() {
     for (key, _) in STAGES.all() {

@@ -16,6 +16,7 @@ use super::checks;
 use super::disable_reason::DisableReason;
 use crate::entry::{lives, short, sizes, synch};
 use crate::original::Original;
+use crate::serve;
 
 /// A function of the server by its mangled name, and where it leads.
 type Led = (&'static CStr, usize);
@@ -52,7 +53,7 @@ fn replaced() -> [Led; 10] {
 }
 
 /// Returns the functions that still do their work as well.
-fn told() -> [Told; 12] {
+fn told() -> [Told; 13] {
     [
         (
             c"_Z14destroy_threadP10PFS_thread",
@@ -65,6 +66,11 @@ fn told() -> [Told; 12] {
             &lives::SET_ACCOUNT,
         ),
         (c"_Z22pfs_set_thread_user_vcPKci", lives::set_user as *const () as usize, &lives::SET_USER),
+        (
+            c"_Z20start_handle_managerv",
+            serve::start_handle_manager as *const () as usize,
+            &serve::START_HANDLE_MANAGER,
+        ),
         (
             c"_ZN21table_setup_consumers17update_row_valuesEP5TABLEPKhPhPP5Field",
             lives::update_consumer as *const () as usize,

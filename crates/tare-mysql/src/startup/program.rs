@@ -58,14 +58,14 @@ fn found(name: &CStr) -> Result<*mut c_void, DisableReason> {
 
 /// Finds everything and makes it known to the modules that use it.
 pub(super) fn connect() -> Result<(), DisableReason> {
-    for name in SINGLE {
-        found(name)?;
-    }
+    // SAFETY: instruments, which live as long as the program.
+    let single = SINGLE.iter().map(|name| found(name).map(|class| unsafe { &*class.cast::<Class>() }));
+    let single = single.collect::<Result<Vec<_>, _>>()?;
     // SAFETY: a flag of one byte, which lives as long as the program.
     let flag = |name: &CStr| found(name).map(|flag| unsafe { &*flag.cast::<AtomicU8>() });
     consumers::set_places(FLAGS.iter().map(|name| flag(name)).collect::<Result<_, _>>()?);
-    // SAFETY: an instrument, which lives as long as the program.
-    let _set_once = short::IDLE.set(unsafe { &*found(SINGLE[3])?.cast::<Class>() });
+    let _set_once = short::IDLE.set(single[3]);
+    instruments::set_single(single);
     let lists = LISTS.iter().map(|name| found(name)).collect::<Result<Vec<_>, _>>()?;
     // SAFETY: the mangled names tell that each takes a number; each returns an instrument of its list or
     // null, and may be called from anywhere, as the built-in's own tables do.

@@ -10,6 +10,7 @@ mod memory;
 mod oracle;
 mod programs;
 mod sampled;
+mod socket;
 mod tables;
 
 use std::path::PathBuf;
