@@ -63,8 +63,8 @@ fn shared() -> MutexGuard<'static, Shared> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reserves the memory and starts the thread that samples.
-pub fn begin(options: &Options) -> std::io::Result<()> {
+/// Reserves the memory and starts the thread that samples. That calls `before` before each sample.
+pub fn begin(options: &Options, before: fn()) -> std::io::Result<()> {
     ENGINE.start_active_history(usize::try_from(options.ash_memory).unwrap_or(usize::MAX))?;
     {
         let mut shared = shared();
@@ -74,8 +74,8 @@ pub fn begin(options: &Options) -> std::io::Result<()> {
         }
         shared.is_running = true;
     }
-    let work = || {
-        let _told = guarded(THREAD, "the active session history is not sampled any more", sample);
+    let work = move || {
+        let _told = guarded(THREAD, "the active session history is not sampled any more", || sample(before));
         shared().is_running = false;
     };
     let begun = spawn(THREAD, Box::new(work));
@@ -98,10 +98,11 @@ fn told_by_tests() -> Option<Duration> {
 }
 
 /// Samples until the server ends.
-fn sample() {
+fn sample(before: fn()) {
     let (mut kernel, mut sampler) = (Kernel::new(), Sampler::default());
     let mut due = Instant::now();
     while let Some(interval) = next(&mut due) {
+        before();
         ENGINE.sample_active(&mut sampler, &mut kernel, interval);
         kernel.end_sample();
         let cpu = clock::thread();

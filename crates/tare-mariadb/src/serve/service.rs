@@ -87,7 +87,7 @@ fn serve() -> Result<Endpoint, String> {
             &format!("no thread for the rate of samples: {error}; every statement is recorded"),
         );
     }
-    if let Err(error) = active::begin(options) {
+    if let Err(error) = active::begin(options, || {}) {
         line(Severity::Warning, &format!("there is no active session history: {error}"));
     }
     let files = if options.tables {

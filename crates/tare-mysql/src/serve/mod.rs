@@ -15,14 +15,15 @@ use tare_host::options::Options;
 use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
 use tare_host::process::{data_directory, failure, guard, server_version};
-use tare_host::{sampling, service};
+use tare_host::{active, sampling, service};
+use tare_tables::active::HISTORY;
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::status::STATUS;
 use tare_tables::{StatusRow, Table, TableError};
 use tare_wire::Endpoint;
 
 use crate::original::Original;
-use crate::server;
+use crate::server::{self, threads};
 use crate::tables::served;
 
 /// The server's function of the same name.
@@ -68,23 +69,31 @@ fn serve(settings: &'static Settings) -> Result<Endpoint, String> {
         let text = format!("no thread for the rate of samples: {error}; the weight stays as it is");
         line(Severity::Warning, &text);
     }
+    if let Err(error) = active::begin(options, refresh) {
+        line(Severity::Warning, &format!("there is no active session history: {error}"));
+    }
     let datadir = data_directory().ok_or("the server does not tell its data directory")?;
     let socket = service::socket_path(options, &datadir)?;
     server::meet_all();
     service::start(&socket, tables(*has_memory), &server_version().unwrap_or_default(), None)
 }
 
+/// Prepares a sample of the active session history.
+fn refresh() {
+    guard((), threads::refresh);
+}
+
 /// Returns the tables that the endpoint serves: those of which tare knows what they show.
 fn tables(has_memory: bool) -> &'static [&'static dyn Table] {
     static TABLES: OnceLock<Vec<&'static dyn Table>> = OnceLock::new();
     TABLES.get_or_init(|| {
-        let own: [&'static dyn Table; 3] = [&STATUS, &setup::Instruments, &setup::Consumers];
+        let own: [&'static dyn Table; 4] = [&STATUS, &HISTORY, &setup::Instruments, &setup::Consumers];
         own.into_iter().chain(served::tables_with(has_memory)).collect()
     })
 }
 
 /// Returns the rows of `tare_status` that the engine does not know: the server, tare's state, sampling, the
-/// endpoint.
+/// active session history, the endpoint.
 fn status_rows() -> Vec<StatusRow> {
     let socket = SETTINGS.get().and_then(|settings| {
         let path = service::socket_path(&settings.options, &data_directory()?).ok()?;
@@ -98,6 +107,7 @@ fn status_rows() -> Vec<StatusRow> {
         ("socket", socket.unwrap_or_default()),
     ];
     rows.extend(sampling::status_rows());
+    rows.extend(active::status_rows());
     rows.extend(service::answered());
     rows.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
@@ -115,6 +125,6 @@ impl Keeper for Here {
     }
 
     fn set(&self, name: &str, value: &str) -> Option<Result<(), TableError>> {
-        sampling::set(name, value)
+        sampling::set(name, value).or_else(|| active::set(name, value))
     }
 }

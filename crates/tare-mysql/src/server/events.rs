@@ -97,6 +97,12 @@ pub(crate) fn statement(class: &'static Class) -> ClassId {
     STATEMENTS.at(class.index as usize, || Some(class))
 }
 
+/// Returns the engine's number of a stage's instrument; 0 for key 0. `None`: it is not known yet.
+pub(crate) fn known_stage(key: c_uint) -> Option<ClassId> {
+    let known = STAGES.known.get(key as usize)?.load(Relaxed);
+    (known != 0 || key == 0).then_some(known)
+}
+
 /// Sets the built-in's instrument of transactions.
 pub(crate) fn set_transaction(class: &'static Class) {
     let _set_once = TRANSACTION.set(class);

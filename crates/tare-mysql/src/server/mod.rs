@@ -6,6 +6,7 @@ pub(crate) mod digest;
 pub(crate) mod events;
 mod host;
 pub(crate) mod instruments;
+pub(crate) mod lock_waits;
 pub(crate) mod memory;
 pub(crate) mod programs;
 pub(crate) mod thread;

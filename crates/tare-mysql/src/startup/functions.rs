@@ -14,7 +14,7 @@ use tare_host::process::{Segments, symbol};
 
 use super::checks;
 use super::disable_reason::DisableReason;
-use crate::entry::{lives, short, sizes, synch};
+use crate::entry::{lives, lock_waits, short, sizes, synch};
 use crate::original::Original;
 use crate::serve;
 
@@ -25,8 +25,10 @@ type Led = (&'static CStr, usize);
 type Told = (&'static CStr, usize, &'static Original);
 
 /// Returns the functions that this library's stand in for.
-fn replaced() -> [Led; 10] {
+fn replaced() -> [Led; 12] {
     [
+        (c"_Z14thd_wait_beginP3THDi", lock_waits::thd_wait_begin as *const () as usize),
+        (c"_Z12thd_wait_endP3THD", lock_waits::thd_wait_end as *const () as usize),
         (
             c"_Z23pfs_start_mutex_wait_v1P25PSI_mutex_locker_state_v1P9PSI_mutex19PSI_mutex_operationPKcj",
             synch::start_mutex_wait as *const () as usize,

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::mem::transmute;
-use std::sync::atomic::{AtomicI64, AtomicU8};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU8};
 
 use tare_host::process::symbol;
 
@@ -11,6 +11,7 @@ use super::disable_reason::DisableReason;
 use crate::abi::Class;
 use crate::abi::io::File;
 use crate::entry::files::{DESCRIPTORS, Descriptors, RELEASE};
+use crate::entry::lock_waits::{self, PoolFunctions};
 use crate::entry::short;
 use crate::server::{consumers, digest, events, instruments, memory, thread};
 use crate::tables::refreshed::{FIND_LOCKS, FindLocks, MEMORY_SUMS};
@@ -73,6 +74,9 @@ pub(super) fn connect() -> Result<(), DisableReason> {
         let lists = lists.into_iter().map(|list| transmute::<*mut c_void, instruments::Find>(list)).collect();
         instruments::set_lists(lists);
     }
+    let pool = found(c"_ZN26Connection_handler_manager15event_functionsE")?;
+    // SAFETY: a pointer, which lives as long as the program.
+    let _set_once = lock_waits::POOL.set(unsafe { &*pool.cast::<AtomicPtr<PoolFunctions>>() });
     connect_events()?;
     connect_io()?;
     connect_tables()?;

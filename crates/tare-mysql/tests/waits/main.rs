@@ -2,6 +2,7 @@
 //! the tables that show it. Without such a server every test says so and does nothing.
 #![allow(unreachable_pub)]
 
+mod active;
 mod chaos;
 mod errors;
 mod events;
