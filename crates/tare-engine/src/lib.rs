@@ -160,6 +160,11 @@ pub trait Host: Sync {
     fn session_stage(&self, _session: StagedSession) -> Option<u32> {
         None
     }
+    /// Returns whether [`Host::session_stage`] knows better than what was reported: the host reports only
+    /// some stages, such as those of chosen statements.
+    fn knows_stages(&self) -> bool {
+        false
+    }
     /// Returns the counters the host keeps per session, at most [`MAX_SESSION_COUNTERS`]. Empty: there are
     /// none, or they cannot be read.
     fn session_counters(&self) -> &[SessionCounter] {

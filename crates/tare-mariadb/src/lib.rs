@@ -3,7 +3,6 @@
 //! The modules form layers, listed in `layers.toml`: each uses only modules of the layers below it.
 
 pub mod abi;
-mod active;
 mod endpoint;
 mod entry;
 mod governor;

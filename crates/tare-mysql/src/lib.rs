@@ -1,4 +1,4 @@
-//! The provider for stock MySQL servers, loaded with `LD_PRELOAD`. Experimental: waits only.
+//! The provider for stock MySQL servers, loaded with `LD_PRELOAD`. Experimental.
 //!
 //! The server's own Performance Schema, *the built-in*, stays on: it makes the objects (locks, files,
 //! threads) and describes them. The functions it is told waits by lead to this library, which counts in
@@ -9,6 +9,7 @@
 pub mod abi;
 mod entry;
 mod original;
+mod serve;
 mod server;
 mod startup;
 mod tables;

@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(lengths(&[0x31, 0xC0, 0x45, 0x31, 0xC0]), [2, 3]);
         // mov eax, [rdx + 4]; test eax, eax; but not mov eax, [rsp + rdx + 4]
         assert_eq!(lengths(&[0x8B, 0x42, 4, 0x85, 0xC0]), [3, 2]);
-        assert_eq!(lengths(&[0x8B, 0x44, 0x14, 4]), []);
+        assert!(lengths(&[0x8B, 0x44, 0x14, 4]).is_empty());
         // mov rax, [rdi + 0x20]; lock sub dword [rax + 0x1b0], 1
         let counts = [0x48, 0x8B, 0x47, 0x20, 0xF0, 0x83, 0xA8, 0xB0, 1, 0, 0, 1];
         assert_eq!(lengths(&counts), [4, 8]);

@@ -1,7 +1,9 @@
 //! The process tare runs in, whatever program it is: its symbols and segments, tare's lines in its error log,
 //! tare's threads and engine, panics.
 
+pub mod clock;
 mod engine;
+mod exported;
 mod failure;
 mod guard;
 pub mod log;
@@ -13,6 +15,7 @@ mod symbols;
 mod thread;
 
 pub use engine::ENGINE;
+pub use exported::{data_directory, server_version};
 pub use failure::{failure, switch_off};
 pub use guard::guard;
 pub use next::Next;

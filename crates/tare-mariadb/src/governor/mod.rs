@@ -5,7 +5,6 @@
 //! reads the account takes the sample. [`tare_budget`] decides, as for `tare govern`. A sample reads what the
 //! engine counted, like any reader: it takes no lock of the server and calls none of its functions.
 
-mod clock;
 mod connections;
 mod counts;
 #[cfg(test)]
@@ -13,7 +12,6 @@ mod course;
 mod hand;
 mod ledger;
 pub(crate) mod levels;
-pub(crate) mod sampling;
 mod shown;
 mod watch;
 
@@ -27,12 +25,12 @@ use tare_budget::{Budget, PricedProvider, Prices, Resampled};
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::{StatusRow, StatusValue, TableError};
 
-use crate::active::{self, Clocks};
 use ledger::Ledger;
 use tare_host::options::Options;
 use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
-use tare_host::process::{ENGINE, guarded, spawn};
+use tare_host::process::{ENGINE, clock, guarded, spawn};
+use tare_host::{active, sampling};
 use watch::{Budgets, GovernorWatch, SampleFindings, SampleStart};
 
 /// The shortest time between two samples taken by readers of the account.
@@ -43,9 +41,6 @@ const STOP_BOUND: Duration = Duration::from_secs(2);
 const BUDGET: &str = "budget";
 const BUDGET_P95: &str = "budget_p95";
 const BUDGET_STRICT: &str = "budget_strict";
-
-/// The clocks of threads, for whoever else samples.
-pub(crate) const CLOCKS: Clocks = Clocks { of_thread: clock::of_thread, own: clock::thread };
 
 /// The state of sampling. Locked before [`SHARED`] by whoever needs both; held for the duration of a sample.
 static WATCH: Mutex<Option<GovernorWatch>> = Mutex::new(None);

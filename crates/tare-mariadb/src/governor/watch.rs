@@ -12,8 +12,8 @@ use tare_budget::{
     Move, Prices, Resampled, SampleChance, StatementSumsRule, Switch, Uncounted, Work, pace,
 };
 use tare_engine::{Engine, SampleRate, SamplingState};
+use tare_host::process::clock;
 
-use super::clock;
 use super::connections::{self, ThreadClock};
 use super::counts::EngineCounts;
 use super::hand::MovedInstruments;

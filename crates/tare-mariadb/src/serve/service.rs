@@ -1,25 +1,22 @@
 //! Starts and stops serving the tables: the endpoint, and the files through which the server finds the
 //! tables.
 //!
-//! [`begin`] runs when the server is about to accept sessions, [`at_exit`] when the process exits. In
+//! [`begin`] runs when the server is about to accept sessions; [`service`] ends it when the process exits. In
 //! between, FEDERATED's connections arrive through [`crate::interpose::redirect`].
-#![allow(unsafe_code)]
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
-use tare_host::process::{ENGINE, Stopped, failure, spawn, spawn_guarded, stopped};
-use tare_host::socket::check_socket_path;
+use tare_host::process::{ENGINE, data_directory, failure, spawn_guarded};
+use tare_host::{active, sampling, service};
 use tare_tables::{StatusRow, Table};
-use tare_wire::{Endpoint, EndpointConfig, LISTENER};
+use tare_wire::Endpoint;
 
 use super::{error_hook, error_log, variables};
-use crate::active;
-use crate::governor::{self, levels, sampling};
-use crate::host::running::data_directory;
+use crate::governor::{self, levels};
 use crate::install::{self, InstallError, federated};
 use crate::interpose::folder::{self, FolderError, STORAGE_ENGINE_LOADED};
 use crate::interpose::redirect;
@@ -27,10 +24,6 @@ use crate::jumps::{conditions, preparation};
 use crate::status;
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
-/// The process in which [`begin`] ran.
-static OWNER: AtomicU32 = AtomicU32::new(0);
-/// The endpoint; it runs until the process exits.
-static SERVICE: Mutex<Option<Endpoint>> = Mutex::new(None);
 /// The names by which the server's sessions may ask for tables; set before the endpoint listens.
 static NAMES: OnceLock<install::SecretNames> = OnceLock::new();
 /// Whether the tables' files are shown to the server and, if not, why.
@@ -65,10 +58,7 @@ pub(crate) fn begin() {
     }
     match caught(serve) {
         Ok(Ok(endpoint)) => {
-            *SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(endpoint);
-            OWNER.store(std::process::id(), Ordering::Relaxed);
-            // SAFETY: `at_exit` is a plain function of this library, which is never unloaded.
-            unsafe { libc::atexit(at_exit) };
+            service::keep(endpoint, governor::end);
             let watch = || {
                 // The server sets this variable itself until it is up.
                 while !error_hook::server_is_up() {
@@ -87,9 +77,7 @@ pub(crate) fn begin() {
 fn serve() -> Result<Endpoint, String> {
     let options = status::options().ok_or("no options")?;
     let datadir = data_directory().ok_or("the server does not tell its data directory")?;
-    let socket = options.socket.clone().unwrap_or_else(|| datadir.join("tare.sock"));
-    check_socket_path(&socket)
-        .map_err(|error| format!("{error}; set `socket` in [tare] to a shorter path"))?;
+    let socket = service::socket_path(options, &datadir)?;
     tare_tables::set_status_source(status_rows);
     tare_tables::log::set_error_log_source(error_log::rows);
     governor::begin(options);
@@ -99,7 +87,7 @@ fn serve() -> Result<Endpoint, String> {
             &format!("no thread for the rate of samples: {error}; every statement is recorded"),
         );
     }
-    if let Err(error) = active::begin(options, governor::CLOCKS) {
+    if let Err(error) = active::begin(options, || {}) {
         line(Severity::Warning, &format!("there is no active session history: {error}"));
     }
     let files = if options.tables {
@@ -108,17 +96,8 @@ fn serve() -> Result<Endpoint, String> {
         Err(ShowHindrance::SwitchedOff)
     };
     let version = status::current().server_version.unwrap_or_default();
-    let config = EndpointConfig {
-        socket_path: socket.clone(),
-        tables: options.shape.served(),
-        engine: &ENGINE,
-        server_version: format!("{version}-tare"),
-        name_inside: Some(|name| NAMES.get()?.table(name).map(str::to_owned)),
-        spawn: spawn_for_endpoint,
-        max_connections: EndpointConfig::MAX_CONNECTIONS,
-        stall_limit: EndpointConfig::STALL_LIMIT,
-    };
-    let endpoint = Endpoint::start(config).map_err(|error| error.to_string())?;
+    let name_inside = |name: &str| NAMES.get()?.table(name).map(str::to_owned);
+    let endpoint = service::start(&socket, options.shape.served(), &version, Some(name_inside))?;
     redirect::lead_to(&socket).map_err(|error| error.to_string())?;
     let _set_once = SHOWN.set(files.and_then(|files| Ok(folder::show(files)?)));
     match hindrance(&datadir) {
@@ -139,16 +118,6 @@ fn serve() -> Result<Endpoint, String> {
         None => {}
     }
     Ok(endpoint)
-}
-
-/// Starts a thread of the endpoint. A connection's thread catches its own panics, which end that connection
-/// only.
-fn spawn_for_endpoint(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
-    if name == LISTENER {
-        spawn_guarded(LISTENER, "the endpoint accepts no connection any more", work)
-    } else {
-        spawn(name, work)
-    }
 }
 
 /// Returns the names of the tables that are views.
@@ -183,22 +152,6 @@ fn hindrance(datadir: &Path) -> Option<&'static ShowHindrance> {
     }
 }
 
-extern "C" fn at_exit() {
-    // A forked child has none of the threads, and the socket belongs to its parent.
-    if std::process::id() != OWNER.load(Ordering::Relaxed) {
-        return;
-    }
-    let _ = caught(|| {
-        let endpoint = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        if let Some(mut endpoint) = endpoint {
-            endpoint.stop();
-        }
-        governor::end();
-        sampling::end();
-        active::end();
-    });
-}
-
 /// Writes the account of the session that runs on this thread; returns false if it has none.
 fn current_account(to: &mut dyn std::io::Write) -> bool {
     let Some(thread) = ENGINE.current_thread() else { return false };
@@ -219,11 +172,11 @@ fn status_rows() -> Vec<StatusRow> {
         ("server_version", status.server_version.unwrap_or_default()),
         ("abi", status.series.map_or("unknown", crate::abi::Series::name).to_owned()),
         ("state", failure().map_or("active".to_owned(), |why| format!("off: {why}"))),
-        ("stopped", stopped_threads()),
+        ("stopped", service::stopped_threads()),
         ("pid", std::process::id().to_string()),
     ];
     if let Some(options) = status::options() {
-        let socket = options.socket.clone().or_else(|| Some(data_directory()?.join("tare.sock")));
+        let socket = data_directory().and_then(|datadir| service::socket_path(options, &datadir).ok());
         rows.push(("socket", socket.map(|path| path.display().to_string()).unwrap_or_default()));
         for (name, on) in
             [("monitoring", options.monitoring), ("synch_waits_by_instance", options.synch_waits_by_instance)]
@@ -268,56 +221,6 @@ fn status_rows() -> Vec<StatusRow> {
     let known = |(name, value): (&'static str, String)| -> StatusRow { (name.into(), value.into()) };
     let mut rows: Vec<StatusRow> = rows.into_iter().map(known).collect();
     rows.extend(governor::status_rows());
-    // Nobody holds this lock for long.
-    let service = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some((selects, sent)) = service.as_ref().map(Endpoint::answered) {
-        rows.push(known(("endpoint_selects", selects.to_string())));
-        rows.push(known(("endpoint_rows", sent.to_string())));
-    }
+    rows.extend(service::answered().into_iter().map(known));
     rows
-}
-
-/// Returns the row `stopped`: each thread that a panic has ended, with what no longer works and why.
-fn stopped_threads() -> String {
-    let words = |it: Stopped| format!("{}: {} ({})", it.name, it.loss, it.why);
-    let threads: Vec<String> = stopped().into_iter().map(words).collect();
-    if threads.is_empty() { "none".to_owned() } else { threads.join("; ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::net::UnixStream;
-
-    use super::*;
-
-    #[test]
-    fn a_child_that_exits_leaves_the_endpoint_to_its_parent() {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("tare.sock");
-        let config = EndpointConfig {
-            socket_path: socket.clone(),
-            tables: &[],
-            engine: &ENGINE,
-            server_version: String::new(),
-            name_inside: None,
-            spawn,
-            max_connections: EndpointConfig::MAX_CONNECTIONS,
-            stall_limit: EndpointConfig::STALL_LIMIT,
-        };
-        *SERVICE.lock().unwrap() = Some(Endpoint::start(config).unwrap());
-        OWNER.store(std::process::id(), Ordering::Relaxed);
-        // SAFETY: the child runs only the code below and exits.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0, "a child");
-        if child == 0 {
-            at_exit();
-            // SAFETY: `_exit` takes a number.
-            unsafe { libc::_exit(0) };
-        }
-        // SAFETY: waits for a child of this test and writes nothing.
-        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
-        UnixStream::connect(&socket).expect("the parent's endpoint answers");
-        drop(SERVICE.lock().unwrap().take());
-        assert!(!socket.exists());
-    }
 }

@@ -13,7 +13,7 @@ mod provider;
 use std::ffi::{OsStr, OsString, c_int, c_void};
 
 use crate::abi::{INTERFACE_VERSION, Series};
-pub use crate::host::running::{data_directory, server_is_up};
+pub use crate::host::running::server_is_up;
 use crate::settings::ServerSettings;
 use crate::status::{self, ProviderState};
 pub use crate::status::{DisableReason, StartPlan};

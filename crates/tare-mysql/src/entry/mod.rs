@@ -7,6 +7,7 @@
 pub(crate) mod files;
 mod kept;
 pub(crate) mod lives;
+pub(crate) mod lock_waits;
 pub(crate) mod memory;
 pub(crate) mod programs;
 pub(crate) mod short;

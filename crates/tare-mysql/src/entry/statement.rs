@@ -21,7 +21,7 @@ use crate::abi::events::{
 };
 use crate::original::Original;
 use crate::server::thread::{ServerThread, current, settled};
-use crate::server::{digest, events, programs, sampling};
+use crate::server::{digest, events, programs};
 use sums::Ended;
 
 /// The built-in's functions.
@@ -161,7 +161,6 @@ fn open_of_program(class: ClassId, it: &StatementLocker) -> Option<Statement> {
 #[inline(never)]
 fn open_slow(class: ClassId, charset: u32, program: Option<ProgramRef>) -> Option<Statement> {
     guard(None, || {
-        sampling::begin();
         if ENGINE.skips_instruction(class) {
             return None;
         }

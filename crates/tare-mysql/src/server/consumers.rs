@@ -33,12 +33,17 @@ pub(crate) fn set_places(flags: Vec<&'static AtomicU8>) {
     let _set_once = FLAGS.set(flags);
 }
 
+/// Returns every consumer, and whether the built-in has it on.
+pub(crate) fn all() -> impl Iterator<Item = (Consumer, &'static AtomicU8)> {
+    FOLLOWED.into_iter().zip(FLAGS.get().into_iter().flatten().copied())
+}
+
 /// Sets the engine's consumers to what the built-in's are, unless a panic has switched instrumentation off.
 pub(crate) fn follow() {
     if failure().is_some() {
         return;
     }
-    for (consumer, flag) in FOLLOWED.into_iter().zip(FLAGS.get().into_iter().flatten()) {
+    for (consumer, flag) in all() {
         let is_on = flag.load(Relaxed) != 0;
         if ENGINE.consumer(consumer) != is_on {
             ENGINE.set_consumer(consumer, is_on);

@@ -97,9 +97,21 @@ pub(crate) fn statement(class: &'static Class) -> ClassId {
     STATEMENTS.at(class.index as usize, || Some(class))
 }
 
+/// Returns the engine's number of a stage's instrument; 0 for key 0. `None`: it is not known yet.
+pub(crate) fn known_stage(key: c_uint) -> Option<ClassId> {
+    let known = STAGES.known.get(key as usize)?.load(Relaxed);
+    (known != 0 || key == 0).then_some(known)
+}
+
 /// Sets the built-in's instrument of transactions.
 pub(crate) fn set_transaction(class: &'static Class) {
     let _set_once = TRANSACTION.set(class);
+}
+
+/// Returns every instrument of statements, stages and transactions.
+pub(crate) fn all() -> impl Iterator<Item = &'static Class> {
+    let listed = STAGES.all().chain(STATEMENTS.all()).map(|(_, class)| class);
+    listed.chain(TRANSACTION.get().copied())
 }
 
 /// Makes every instrument known to the engine, so that those without an event have rows, too.

@@ -2,11 +2,15 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
+use std::sync::atomic::Ordering::Relaxed;
 
-use tare_engine::snapshot::Kind;
-use tare_engine::{Demand, DigestHash, Host, RunningTokens};
+use tare_engine::snapshot::{Kind, WaitClass};
+use tare_engine::{Demand, DigestHash, Host, RowLockWait, RunningTokens, Session, StagedSession};
+use tare_words::stage;
 
-use super::{digest, routing};
+use super::thread::ServerThread;
+use super::{digest, events, lock_waits, routing};
+use crate::abi::events::THREAD_STAGE;
 
 /// The engine's host. Of sessions, metadata locks and everything else that is not an event it knows nothing:
 /// these are the built-in's.
@@ -18,6 +22,10 @@ impl Host for ServerHost {
     }
 
     fn digest(&self, tokens: &[u8], _: u32) -> Option<DigestHash> {
+        digest::of(tokens)
+    }
+
+    fn hash_of_tokens(&self, tokens: &[u8]) -> Option<DigestHash> {
         digest::of(tokens)
     }
 
@@ -62,6 +70,33 @@ impl Host for ServerHost {
 
     fn lock_status_name(&self, _: u8) -> Option<&'static str> {
         None
+    }
+
+    fn knows_stages(&self) -> bool {
+        true
+    }
+
+    fn session_stage(&self, session: StagedSession) -> Option<u32> {
+        let StagedSession::Named(Session { handle, .. }) = session else { return None };
+        let key = ServerThread::of_handle(handle)?.number(THREAD_STAGE).load(Relaxed);
+        events::known_stage(key).map(u32::from)
+    }
+
+    fn is_idle_command(&self, command: u32) -> bool {
+        // A statement is in progress while a client's command is worked on. The others are the server's own:
+        // Connect, Binlog Dump, Connect Out, Register Replica, Daemon, Binlog Dump GTID, Clone, Group
+        // Replication.
+        !matches!(command, 11 | 18 | 20 | 21 | 29 | 30 | 32 | 33)
+    }
+
+    fn stage_wait(&self, stage: &str) -> Option<WaitClass> {
+        stage::wait_class(stage.strip_prefix("stage/sql/")?).and_then(WaitClass::named)
+    }
+
+    fn row_lock_wait(&self, session: Session, _: bool) -> Option<RowLockWait> {
+        // Whose lock it is only InnoDB's lock system knows.
+        let waits = ServerThread::of_handle(session.handle).is_some_and(lock_waits::waits);
+        waits.then_some(RowLockWait { holder: None })
     }
 
     fn characters(&self, text: &[u8], _: u32, most: usize) -> usize {

@@ -44,7 +44,7 @@ fn meet(class: &Class) -> ClassId {
 }
 
 /// Returns an instrument's name.
-pub(super) fn name(class: &Class) -> Option<&str> {
+pub(crate) fn name(class: &Class) -> Option<&str> {
     str::from_utf8(class.name.get(..class.name_length as usize)?).ok()
 }
 
@@ -74,15 +74,32 @@ pub(crate) unsafe fn set_lists(find: Vec<Find>) {
     let _set_once = FIND.set(find);
 }
 
+/// The built-in's instruments of waits that are in no list.
+static SINGLE: OnceLock<Vec<&'static Class>> = OnceLock::new();
+
+/// Sets the instruments that are in no list.
+pub(crate) fn set_single(classes: Vec<&'static Class>) {
+    let _set_once = SINGLE.set(classes);
+}
+
+/// Returns the instruments of the built-in's lists.
+fn listed() -> impl Iterator<Item = &'static Class> {
+    // SAFETY: the promise of `set_lists`.
+    let found = |find: &Find, number| unsafe { find(number).as_ref() };
+    let lists = FIND.get().into_iter().flatten();
+    lists.flat_map(move |find| (1..MOST as c_uint).map_while(move |number| found(find, number)))
+}
+
+/// Returns every instrument of waits.
+pub(crate) fn all() -> impl Iterator<Item = &'static Class> {
+    listed().chain(SINGLE.get().into_iter().flatten().copied())
+}
+
 /// Makes every instrument of the built-in's known to the engine, so that those without an event have rows,
 /// too.
 pub(crate) fn meet_all() {
-    for find in FIND.get().into_iter().flatten() {
-        // SAFETY: the promise of `set_lists`.
-        let classes = (1..MOST as c_uint).map_while(|number| unsafe { find(number).as_ref() });
-        for class in classes {
-            of(class);
-        }
+    for class in listed() {
+        of(class);
     }
 }
 

@@ -131,6 +131,11 @@ fn all() -> impl Iterator<Item = (c_uint, &'static Class)> {
     (1..MOST as c_uint).map_while(|key| Some((key, class(key)?)))
 }
 
+/// Returns every instrument.
+pub(crate) fn classes() -> impl Iterator<Item = &'static Class> {
+    all().map(|(_, class)| class)
+}
+
 /// Returns the names of all instruments, with their numbers in the built-in's arrays.
 pub(crate) fn numbers() -> impl Iterator<Item = (&'static str, usize)> {
     all().filter_map(|(_, class)| Some((name(class)?, class.index as usize)))

@@ -6,11 +6,20 @@ pub(crate) mod digest;
 pub(crate) mod events;
 mod host;
 pub(crate) mod instruments;
+pub(crate) mod lock_waits;
 pub(crate) mod memory;
 pub(crate) mod programs;
 pub(crate) mod routing;
-pub(crate) mod sampling;
 pub(crate) mod thread;
 pub(crate) mod threads;
 
 pub(crate) use host::ServerHost;
+
+/// Has the engine follow the consumers, and makes every instrument known to it, so that those without an
+/// event have rows, too.
+pub(crate) fn meet_all() {
+    consumers::follow();
+    instruments::meet_all();
+    events::meet_all();
+    memory::meet_all();
+}

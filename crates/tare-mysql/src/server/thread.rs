@@ -12,7 +12,7 @@ use tare_engine::ThreadRef;
 use tare_host::process::{ENGINE, guard};
 
 use super::threads;
-use crate::abi::{THREAD_ID, THREAD_INSTRUMENTED};
+use crate::abi::{Class, THREAD_CLASS, THREAD_ID, THREAD_INSTRUMENTED};
 
 /// Where the built-in's thread-local variable lies, relative to the thread pointer. Set before any call is
 /// led here.
@@ -27,6 +27,11 @@ impl ServerThread {
     /// Returns the thread at an address that the server passed; `None` for null.
     pub(crate) fn at(address: *mut std::ffi::c_void) -> Option<ServerThread> {
         (!address.is_null()).then_some(ServerThread(address.addr()))
+    }
+
+    /// Returns the thread that an engine's handle of a session stands for; see [`threads`].
+    pub(crate) fn of_handle(handle: u64) -> Option<ServerThread> {
+        usize::try_from(handle).ok().filter(|address| *address != 0).map(ServerThread)
     }
 
     /// Returns the address, which is what an owner of a lock is to the built-in.
@@ -49,6 +54,14 @@ impl ServerThread {
         // SAFETY: a thread of the built-in's, which is never unmapped, has a word at this place
         // (`startup::checks`).
         unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(self.0 + at) }
+    }
+
+    /// Returns the thread's instrument.
+    pub(crate) fn class(self) -> Option<&'static Class> {
+        let class = self.word(THREAD_CLASS).load(Relaxed) as usize;
+        // SAFETY: a thread of the built-in's has the address of its instrument at this place
+        // (`startup::checks`), or null; instruments are never removed.
+        unsafe { std::ptr::with_exposed_provenance::<Class>(class).as_ref() }
     }
 
     /// Returns the number of 32 bits at an offset.

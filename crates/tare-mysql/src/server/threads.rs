@@ -1,15 +1,17 @@
 //! The slabs of the built-in's threads.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tare_engine::snapshot::{Kind, Properties};
 use tare_engine::{Registration, ThreadRef};
 use tare_host::process::ENGINE;
 
-use super::consumers;
 use super::thread::{ServerThread, settled};
-use crate::abi::THREAD_HISTORY;
+use super::{consumers, instruments};
+use crate::abi::events::THREAD_PROCESSLIST_ID;
+use crate::abi::{THREAD_COMMAND, THREAD_HISTORY, THREAD_OS_ID};
 
 /// A thread of the built-in's and its slab; `None`: there was no memory.
 type Slabs = HashMap<u64, (ServerThread, Option<ThreadRef>)>;
@@ -30,13 +32,26 @@ pub(super) fn enter(thread: ServerThread, id: u64) -> bool {
 }
 
 fn new_slab(thread: ServerThread, id: u64) -> Option<ThreadRef> {
-    // The built-in shows threads itself, so all are of one class here.
-    let (kind, name) = (Kind::Thread, "thread/sql/any");
+    let kind = Kind::Thread;
+    let name = thread.class().and_then(instruments::name).unwrap_or("thread/sql/any");
     let class = ENGINE.register(Registration { kind, name, properties: Properties::default() });
     let slab = ENGINE.new_thread(class, None, None)?;
     ENGINE.set_thread_id(slab, id);
+    // Not the server's session, but the thread: the host answers by what the built-in keeps of it.
+    ENGINE.begin_session(slab, thread.address().addr() as u64);
     ENGINE.set_thread_flags(slab, true, thread.flag(THREAD_HISTORY));
     Some(slab)
+}
+
+/// Copies what the built-in keeps of threads into their slabs: what their sessions execute, PROCESSLIST_ID
+/// and THREAD_OS_ID. The server sets them without telling tare.
+pub(crate) fn refresh() {
+    for (thread, slab) in slabs().values() {
+        let Some(slab) = *slab else { continue };
+        ENGINE.set_thread_command(slab, thread.number(THREAD_COMMAND).load(Relaxed));
+        ENGINE.set_thread_processlist_id(slab, thread.word(THREAD_PROCESSLIST_ID).load(Relaxed));
+        ENGINE.set_thread_os_id(slab, thread.word(THREAD_OS_ID).load(Relaxed));
+    }
 }
 
 /// Ends a thread: what its slab has counted is added to its account and to the whole.

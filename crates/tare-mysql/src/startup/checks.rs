@@ -25,7 +25,7 @@ pub(super) fn code(name: &'static CStr) -> Result<&'static [u8], DisableReason> 
 type Evidence = (&'static CStr, &'static [&'static [u8]], usize);
 
 /// The evidence for each number in [`crate::abi`] itself.
-const EVIDENCE: [Evidence; 10] = [
+const EVIDENCE: [Evidence; 17] = [
     // movq $0, 0x48(%rdi): the owner of a mutex.
     (c"_Z19pfs_unlock_mutex_v1P9PSI_mutex", &[b"\x48\xC7\x47\x48\0\0\0\0"], 16),
     // cmpq $0, 0x48(%rdi): the writer of a rwlock.
@@ -60,6 +60,28 @@ const EVIDENCE: [Evidence; 10] = [
     ),
     // mov 0x258(%rdi), %rax
     (c"_Z29pfs_get_thread_internal_id_vcP10PSI_thread", &[b"\x48\x8B\x87\x58\x02\0\0"], 24),
+    // mov %rsi, 0x268(%rdi): PROCESSLIST_ID.
+    (c"_Z20pfs_set_thread_id_vcP10PSI_thready", &[b"\x48\x89\xB7\x68\x02\0\0"], 24),
+    // mov %rax, 0x270(%rbx): THREAD_OS_ID.
+    (c"_Z23pfs_set_thread_os_id_vcP10PSI_thread", &[b"\x48\x89\x83\x70\x02\0\0"], 64),
+    // mov %ebx, 0xa08(%rax): the command.
+    (c"_Z25pfs_set_thread_command_vci", &[b"\x89\x98\x08\x0A\0\0"], 64),
+    // mov 0x278(%rsi), %rdi: a thread's instrument; lea 0x18(%rax), %r13: its name.
+    (c"_ZN13table_threads8make_rowEP10PFS_thread", &[b"\x48\x8B\xBE\x78\x02\0\0", b"\x4C\x8D\x68\x18"], 96),
+    // Calls the first function of those that the pointer leads to, and nothing else.
+    (
+        c"_Z14thd_wait_beginP3THDi",
+        &[b"\x48\x8B\0\x48\x85\xC0\x74\x0D\x48\x8B\0\x48\x85\xC0\x74\x05\xFF\xE0"],
+        40,
+    ),
+    // … and the second.
+    (
+        c"_Z12thd_wait_endP3THD",
+        &[b"\x48\x8B\0\x48\x85\xC0\x74\x0D\x48\x8B\x40\x08\x48\x85\xC0\x74\x04\xFF\xE0"],
+        40,
+    ),
+    // lea 3(%rsi, %rsi, 2), %esi: the kinds 3 and 6 of waits for locks.
+    (c"_Z24lock_wait_suspend_threadP9que_thr_t", &[b"\x8D\x74\x76\x03"], 600),
     // movzbl 0x1e9(%rdi): a thread has histories.
     (c"_ZN10PFS_thread25set_history_derived_flagsEv", &[b"\x0F\xB6\x87\xE9\x01\0\0"], 16),
     // 0x10 and 0x30 of the locker of a cond.

@@ -15,8 +15,9 @@ use tare_host::process::{Segments, symbol};
 
 use super::checks;
 use super::disable_reason::DisableReason;
-use crate::entry::{lives, short, sizes, stage, synch};
+use crate::entry::{lives, lock_waits, short, sizes, stage, synch};
 use crate::original::Original;
+use crate::serve;
 use crate::server::routing::{self, Route};
 
 /// A function of the server by its mangled name, and where it leads.
@@ -26,8 +27,10 @@ type Led = (&'static CStr, usize);
 type Told = (&'static CStr, usize, &'static Original);
 
 /// Returns the functions that this library's stand in for.
-fn replaced() -> [Led; 10] {
+fn replaced() -> [Led; 12] {
     [
+        (c"_Z14thd_wait_beginP3THDi", lock_waits::thd_wait_begin as *const () as usize),
+        (c"_Z12thd_wait_endP3THD", lock_waits::thd_wait_end as *const () as usize),
         (
             c"_Z23pfs_start_mutex_wait_v1P25PSI_mutex_locker_state_v1P9PSI_mutex19PSI_mutex_operationPKcj",
             synch::start_mutex_wait as *const () as usize,
@@ -54,7 +57,7 @@ fn replaced() -> [Led; 10] {
 }
 
 /// Returns the functions that still do their work as well.
-fn told() -> [Told; 12] {
+fn told() -> [Told; 13] {
     [
         (
             c"_Z14destroy_threadP10PFS_thread",
@@ -67,6 +70,11 @@ fn told() -> [Told; 12] {
             &lives::SET_ACCOUNT,
         ),
         (c"_Z22pfs_set_thread_user_vcPKci", lives::set_user as *const () as usize, &lives::SET_USER),
+        (
+            c"_Z20start_handle_managerv",
+            serve::start_handle_manager as *const () as usize,
+            &serve::START_HANDLE_MANAGER,
+        ),
         (
             c"_ZN21table_setup_consumers17update_row_valuesEP5TABLEPKhPhPP5Field",
             lives::update_consumer as *const () as usize,

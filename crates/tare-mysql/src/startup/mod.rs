@@ -21,6 +21,7 @@ use tare_host::process::ENGINE;
 use tare_host::process::log::{Form, Severity, line, set_form};
 use tare_host::process::panic::caught;
 
+use crate::serve::{self, Settings};
 use crate::server::ServerHost;
 use disable_reason::DisableReason;
 use functions::Families;
@@ -72,9 +73,10 @@ fn begin() -> Result<Result<(), DisableReason>, DisableReason> {
     let shares = shares::Shares::find(memory.is_ok())?;
     let functions = functions::Functions::find(memory.is_ok())?;
     program::connect()?;
-    let (rate, slow_after) = (options.sample_rate(), options.slow_after);
-    ENGINE.start(config(options), &ServerHost).map_err(|error| DisableReason::Memory(error.to_string()))?;
-    ENGINE.set_sampling(rate, slow_after);
+    let config = config(options.clone());
+    ENGINE.start(config, &ServerHost).map_err(|error| DisableReason::Memory(error.to_string()))?;
+    ENGINE.set_sampling(options.sample_rate(), options.slow_after);
+    serve::set(Settings { options, has_memory: memory.is_ok() });
     functions.lead()?;
     // From here on nothing fails.
     shares.serve();

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::mem::transmute;
-use std::sync::atomic::{AtomicI64, AtomicU8};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU8};
 
 use tare_host::process::symbol;
 
@@ -11,6 +11,7 @@ use super::disable_reason::DisableReason;
 use crate::abi::Class;
 use crate::abi::io::File;
 use crate::entry::files::{DESCRIPTORS, Descriptors, RELEASE};
+use crate::entry::lock_waits::{self, PoolFunctions};
 use crate::entry::short;
 use crate::server::{consumers, digest, events, instruments, memory, thread};
 use crate::tables::refreshed::{FIND_LOCKS, FindLocks, MEMORY_SUMS};
@@ -58,14 +59,14 @@ fn found(name: &CStr) -> Result<*mut c_void, DisableReason> {
 
 /// Finds everything and makes it known to the modules that use it.
 pub(super) fn connect() -> Result<(), DisableReason> {
-    for name in SINGLE {
-        found(name)?;
-    }
+    // SAFETY: instruments, which live as long as the program.
+    let single = SINGLE.iter().map(|name| found(name).map(|class| unsafe { &*class.cast::<Class>() }));
+    let single = single.collect::<Result<Vec<_>, _>>()?;
     // SAFETY: a flag of one byte, which lives as long as the program.
     let flag = |name: &CStr| found(name).map(|flag| unsafe { &*flag.cast::<AtomicU8>() });
     consumers::set_places(FLAGS.iter().map(|name| flag(name)).collect::<Result<_, _>>()?);
-    // SAFETY: an instrument, which lives as long as the program.
-    let _set_once = short::IDLE.set(unsafe { &*found(SINGLE[3])?.cast::<Class>() });
+    let _set_once = short::IDLE.set(single[3]);
+    instruments::set_single(single);
     let lists = LISTS.iter().map(|name| found(name)).collect::<Result<Vec<_>, _>>()?;
     // SAFETY: the mangled names tell that each takes a number; each returns an instrument of its list or
     // null, and may be called from anywhere, as the built-in's own tables do.
@@ -73,6 +74,9 @@ pub(super) fn connect() -> Result<(), DisableReason> {
         let lists = lists.into_iter().map(|list| transmute::<*mut c_void, instruments::Find>(list)).collect();
         instruments::set_lists(lists);
     }
+    let pool = found(c"_ZN26Connection_handler_manager15event_functionsE")?;
+    // SAFETY: a pointer, which lives as long as the program.
+    let _set_once = lock_waits::POOL.set(unsafe { &*pool.cast::<AtomicPtr<PoolFunctions>>() });
     connect_events()?;
     connect_io()?;
     connect_tables()?;

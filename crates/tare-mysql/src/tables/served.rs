@@ -14,7 +14,7 @@ use super::field;
 use super::handle::{self, Handle};
 use crate::abi::{Callbacks, Position, answer};
 use crate::original::Original;
-use crate::server::{consumers, events as instruments_of_events, instruments, memory as memory_instruments};
+use crate::server;
 
 /// A table that is served.
 #[derive(Debug)]
@@ -142,6 +142,12 @@ pub(crate) fn table(at: usize) -> Option<&'static dyn Table> {
     *TABLES.get(at)?
 }
 
+/// Returns the tables whose rows the engine has, with or without those of memory.
+pub(crate) fn tables_with(memory: bool) -> impl Iterator<Item = &'static dyn Table> {
+    let global = memory.then(|| named("memory_summary_global_by_event_name")).flatten();
+    (0..served_with(memory).len()).filter_map(table).chain(global)
+}
+
 /// Returns the table of a name, with all of MySQL's columns.
 pub(super) fn named(name: &str) -> Option<&'static dyn Table> {
     Shape::Extended.tables().iter().copied().find(|table| table.name() == name)
@@ -159,10 +165,7 @@ pub(crate) fn can_serve(at: usize) -> bool {
 /// Opens a table. The position of its row is where the server copies it from.
 unsafe extern "C" fn open<const AT: usize>(position: *mut *mut Position) -> *mut Handle {
     let opened = guard(None, || {
-        consumers::follow();
-        instruments::meet_all();
-        instruments_of_events::meet_all();
-        memory_instruments::meet_all();
+        server::meet_all();
         Some(Box::new(Handle::new(table(AT)?, served().get(AT)?.indexes)))
     });
     let Some(mut opened) = opened else { return std::ptr::null_mut() };

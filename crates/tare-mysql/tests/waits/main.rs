@@ -2,6 +2,7 @@
 //! the tables that show it. Without such a server every test says so and does nothing.
 #![allow(unreachable_pub)]
 
+mod active;
 mod chaos;
 mod errors;
 mod events;
@@ -10,6 +11,7 @@ mod memory;
 mod oracle;
 mod programs;
 mod sampled;
+mod socket;
 mod tables;
 
 use std::path::PathBuf;

@@ -63,7 +63,8 @@ const STATEMENT: &[ColumnDef<ActiveRow>] = &[
     .of(ActiveRow::NAMES),
     nullable(
         "DIGEST",
-        VarChar(32),
+        // MySQL's are twice as long as MariaDB's.
+        VarChar(64),
         "Hash of the normalised statement, as in events_statements_summary_by_digest. Within a stored program it is \
      that of the statement in progress; NULL until it is parsed.",
         |row: &ActiveRow| row.digest.as_deref().into(),

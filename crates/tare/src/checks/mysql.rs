@@ -1,5 +1,4 @@
-//! Checks of a server of MySQL's. tare has no socket there, so its state is known by its line in the error
-//! log.
+//! Checks of a server of MySQL's. Its state is known by tare's line in the error log.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -108,8 +108,8 @@ fn of_account(address: Address) -> Result<EndpointReport> {
     everything(&mut server).with_context(|| format!("asking the server at {at}"))
 }
 
-/// Returns the state where nothing listens: that of a server of MySQL's, where tare has no socket, or the
-/// reason why tare is not active.
+/// Returns the state where nothing listens: that of a server of MySQL's by its error log, or the reason why
+/// tare is not active.
 fn absent(seen: &str, socket: &Path, log: Option<&Path>) -> EndpointReport {
     let logs = log.map_or_else(|| logs_beside(socket), |log| vec![log.to_owned()]);
     let mysql = socket.parent().and_then(|data| checks::in_folder(data, &logs));
@@ -124,7 +124,7 @@ fn absent(seen: &str, socket: &Path, log: Option<&Path>) -> EndpointReport {
         }
     };
     let reason = format!(
-        "it is loaded into the server of MySQL's that is process {}, where it has no socket yet and its figures are in \
+        "it is loaded into the server of MySQL's that is process {}, where its socket does not answer, and its figures are in \
          performance_schema; {said}",
         mysql.pid
     );

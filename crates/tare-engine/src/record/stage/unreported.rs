@@ -110,7 +110,8 @@ impl Engine {
     /// Returns the stage a thread is in, for readers; 0: none.
     pub(crate) fn stage_of(&self, thread: &Thread) -> ClassId {
         let label = thread.stage_label.load(Relaxed);
-        let is_unreported = self.unreported.is_now() || label == UNKNOWN;
+        let knows = self.host.get().is_some_and(|host| host.knows_stages());
+        let is_unreported = self.unreported.is_now() || label == UNKNOWN || knows;
         if !is_unreported && (!self.unreported.ever_was() || self.is_settled(thread)) {
             return label as ClassId;
         }

@@ -170,7 +170,7 @@ pub(super) const EVIDENCE: [Evidence; 18] = [
 ];
 
 /// Functions of the program, and one that each of them calls by name: what is led is not part of them.
-const CALLS: [(&CStr, &CStr); 16] = [
+const CALLS: [(&CStr, &CStr); 19] = [
     (c"_Z25pfs_end_file_open_wait_vcP15PSI_file_lockerPv", c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm"),
     (
         c"_Z48pfs_end_file_open_wait_and_bind_to_descriptor_vcP15PSI_file_lockeri",
@@ -199,6 +199,9 @@ const CALLS: [(&CStr, &CStr); 16] = [
         c"_Z26find_or_create_table_shareP10PFS_threadbPK11TABLE_SHARE",
     ),
     (c"_Z23pfs_drop_table_share_v1bPKciS0_i", c"_Z16drop_table_shareP10PFS_threadbPKcjS2_j"),
+    (c"_Z11mysqld_mainiPPc", c"_Z20start_handle_managerv"),
+    (c"_Z24lock_wait_suspend_threadP9que_thr_t", c"_Z14thd_wait_beginP3THDi"),
+    (c"_Z24lock_wait_suspend_threadP9que_thr_t", c"_Z12thd_wait_endP3THD"),
     (INITIALIZE, c"_Z16init_instrumentsPK16PFS_global_param"),
     (INITIALIZE, c"_Z10init_errorPK16PFS_global_param"),
     (c"_Z16pfs_malloc_arrayP24PFS_builtin_memory_classmmi", c"_Z10pfs_mallocP24PFS_builtin_memory_classmi"),

@@ -82,9 +82,13 @@ impl Reader {
     fn load_by_tables(&mut self, head: &mut Head) -> Result<(), Error> {
         let started = self.source.started()?;
         head.uptime = started.and_then(|started| SystemTime::now().duration_since(started).ok());
-        let accounts =
-            passing(self.source.rows("accounts", &["CURRENT_CONNECTIONS"], "WHERE `USER` IS NOT NULL"))?;
-        head.connections = Some(accounts.iter().map(|row| row.count(0)).sum());
+        let filter = "WHERE `USER` IS NOT NULL";
+        let accounts = match self.source.rows("accounts", &["CURRENT_CONNECTIONS"], filter) {
+            // MySQL's are the server's own.
+            Err(error) if !error.is_passing() => None,
+            accounts => Some(accounts?),
+        };
+        head.connections = accounts.map(|accounts| accounts.iter().map(|row| row.count(0)).sum());
         let filter = "WHERE `EVENT_NAME` LIKE 'statement/sql/%' OR `EVENT_NAME` = 'statement/com/Execute'";
         let table = "events_statements_summary_global_by_event_name";
         let counts = passing(self.source.rows(table, &["COUNT_STAR"], filter))?;

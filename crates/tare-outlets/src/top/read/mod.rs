@@ -314,7 +314,8 @@ fn describe(source: &mut Source) -> Result<String, Error> {
     }
     let tare = source.status("version")?.unwrap_or_default();
     let server = source.status("server_version")?.unwrap_or_default();
-    Ok(format!("MariaDB {}, tare {tare}", short_version(&server)))
+    let name = if server.contains("MariaDB") { "MariaDB" } else { "MySQL" };
+    Ok(format!("{name} {}, tare {tare}", short_version(&server)))
 }
 
 /// Shortens `10.11.19-MariaDB-0+deb12u1` to `10.11.19`.

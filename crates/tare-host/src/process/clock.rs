@@ -1,25 +1,25 @@
-//! Clocks for a governor: the CPU time of the server's process and of threads, and a monotonic clock.
+//! Clocks: the CPU time of the server's process and of threads, and a monotonic clock.
 #![allow(unsafe_code)]
 
 use std::time::Duration;
 
 /// Returns the CPU time that all threads of this process have used.
-pub(super) fn process() -> Duration {
+pub fn process() -> Duration {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// Returns the CPU time that the calling thread has used.
-pub(super) fn thread() -> Duration {
+pub fn thread() -> Duration {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// Returns the monotonic time since an arbitrary start.
-pub(super) fn now() -> Duration {
+pub fn now() -> Duration {
     read(libc::CLOCK_MONOTONIC)
 }
 
 /// Returns the CPU time that a thread of this process has used; `None` if there is no such thread.
-pub(super) fn of_thread(os_id: u64) -> Option<Duration> {
+pub fn of_thread(os_id: u64) -> Option<Duration> {
     // The kernel's number of the scheduler's clock of one thread.
     const OF_A_THREAD: libc::clockid_t = 4 | 2;
     let number = libc::clockid_t::try_from(os_id).ok().filter(|it| *it > 0)?;

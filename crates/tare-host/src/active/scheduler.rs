@@ -6,13 +6,10 @@ use tare_engine::snapshot::WaitClass;
 use tare_engine::{Scheduler, ThreadState};
 
 use super::thread_files::ThreadFiles;
-
-/// A function that returns the CPU time that a thread of this process has used, by its THREAD_OS_ID.
-pub(crate) type ThreadClock = fn(u64) -> Option<Duration>;
+use crate::process::clock;
 
 /// The kernel of this machine.
 pub(super) struct Kernel {
-    clock: ThreadClock,
     /// The call that a thread is in.
     calls: ThreadFiles,
     /// What a thread does, as a letter.
@@ -23,9 +20,9 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    pub(super) fn new(clock: ThreadClock) -> Kernel {
+    pub(super) fn new() -> Kernel {
         let (calls, stats) = (ThreadFiles::new("syscall"), ThreadFiles::new("stat"));
-        Kernel { clock, calls, stats, tells_calls: true }
+        Kernel { calls, stats, tells_calls: true }
     }
 
     /// Ends a sample: gives back what is not needed any more.
@@ -54,7 +51,7 @@ impl Kernel {
 
 impl Scheduler for Kernel {
     fn cpu_time(&mut self, os_id: u64) -> Option<Duration> {
-        (self.clock)(os_id)
+        clock::of_thread(os_id)
     }
 
     fn state(&mut self, os_id: u64) -> Option<ThreadState> {
@@ -133,7 +130,7 @@ fn class_of_call(number: i64) -> Option<WaitClass> {
 
 #[cfg(test)]
 mod tests {
-    use tare_server::eventually;
+    use tare_testkit::eventually;
 
     use super::super::sleeper::{LIMIT, Sleeper};
     use super::*;
@@ -167,11 +164,11 @@ mod tests {
     fn a_thread_that_sleeps_waits_and_one_that_is_gone_has_no_state() {
         let sleeper = Sleeper::start();
         let number = sleeper.number;
-        let mut kernel = Kernel::new(|_| None);
+        let mut kernel = Kernel::new();
         eventually("it sleeps", LIMIT, || kernel.state(number) == Some(ThreadState::Waits(None)));
         assert_eq!(kernel.by_letter(number), Some(ThreadState::Waits(None)), "where the calls are not told");
         sleeper.end();
         eventually("it is gone", LIMIT, || kernel.state(number).is_none());
-        assert_eq!((kernel.state(u64::MAX), kernel.cpu_time(number)), (None, None));
+        assert_eq!((kernel.state(u64::MAX), kernel.cpu_time(u64::MAX)), (None, None));
     }
 }

@@ -17,25 +17,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tare_engine::Sampler;
 use tare_engine::snapshot::WaitClass;
-use tare_host::options::{Options, show_interval};
-use tare_host::process::{ENGINE, guarded, spawn};
 use tare_tables::TableError;
+
+use crate::options::{Options, show_interval};
+use crate::process::{ENGINE, clock, guarded, spawn};
 
 use pace::Pace;
 use scheduler::Kernel;
-pub(crate) use scheduler::ThreadClock;
 
 /// The row of `tare_status` that can be set.
 const INTERVAL: &str = "ash_interval";
-
-/// The clocks of the process, given by whoever begins.
-#[derive(Clone, Copy)]
-pub(crate) struct Clocks {
-    /// Returns the CPU time of a thread.
-    pub(crate) of_thread: ThreadClock,
-    /// Returns the CPU time of the calling thread.
-    pub(crate) own: fn() -> Duration,
-}
 
 /// What the sampler is told, and what it tells.
 struct Shared {
@@ -74,8 +65,8 @@ fn shared() -> MutexGuard<'static, Shared> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reserves the memory and starts the thread that samples.
-pub(crate) fn begin(options: &Options, clocks: Clocks) -> std::io::Result<()> {
+/// Reserves the memory and starts the thread that samples. That calls `before` before each sample.
+pub fn begin(options: &Options, before: fn()) -> std::io::Result<()> {
     ENGINE.start_active_history(usize::try_from(options.ash_memory).unwrap_or(usize::MAX))?;
     {
         let mut shared = shared();
@@ -84,7 +75,7 @@ pub(crate) fn begin(options: &Options, clocks: Clocks) -> std::io::Result<()> {
         shared.is_running = true;
     }
     let work = move || {
-        let _told = guarded(THREAD, "the active session history is not sampled any more", || sample(clocks));
+        let _told = guarded(THREAD, "the active session history is not sampled any more", || sample(before));
         shared().is_running = false;
     };
     let begun = spawn(THREAD, Box::new(work));
@@ -93,7 +84,7 @@ pub(crate) fn begin(options: &Options, clocks: Clocks) -> std::io::Result<()> {
 }
 
 /// Stops sampling. The history stays as it is.
-pub(crate) fn end() {
+pub fn end() {
     shared().is_ending = true;
     CHANGED.notify_all();
 }
@@ -106,13 +97,14 @@ fn told_by_tests() -> Option<Duration> {
 }
 
 /// Samples until the server ends.
-fn sample(clocks: Clocks) {
-    let (mut kernel, mut sampler) = (Kernel::new(clocks.of_thread), Sampler::default());
+fn sample(before: fn()) {
+    let (mut kernel, mut sampler) = (Kernel::new(), Sampler::default());
     let mut due = Instant::now();
     while let Some(interval) = next(&mut due) {
+        before();
         ENGINE.sample_active(&mut sampler, &mut kernel, interval);
         kernel.end_sample();
-        let cpu = (clocks.own)();
+        let cpu = clock::thread();
         let mut shared = shared();
         let cost = cpu.saturating_sub(shared.cpu);
         shared.pace.took(cost);
@@ -149,7 +141,7 @@ fn next(due: &mut Instant) -> Option<Duration> {
 }
 
 /// Returns the rows of `tare_status` about the history.
-pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
+pub fn status_rows() -> Vec<(&'static str, String)> {
     let state = ENGINE.active_history_state();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let reach = |oldest| now.saturating_sub(Duration::from_micros(oldest)).as_secs();
@@ -178,7 +170,7 @@ static TIME_ROWS: LazyLock<[String; WaitClass::ALL.len()]> =
     LazyLock::new(|| WaitClass::ALL.map(WaitClass::time_row));
 
 /// Sets the row of this name; `None`: there is none that can be set.
-pub(crate) fn set(name: &str, value: &str) -> Option<Result<(), TableError>> {
+pub fn set(name: &str, value: &str) -> Option<Result<(), TableError>> {
     if name != INTERVAL {
         return None;
     }

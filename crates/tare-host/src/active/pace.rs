@@ -72,8 +72,8 @@ mod tests {
         assert_eq!(tiny.interval(WANTED), LONGEST);
     }
 
-    /// Bursts in which a sample takes fifty times as long as between them, of 50 ms on average: as long as the
-    /// interval has to be. Each sample stands for the time since the last.
+    /// Bursts in which a sample takes fifty times as long as between them, of 50 ms on average: as long as
+    /// the interval has to be. Each sample stands for the time since the last.
     #[test]
     fn bursts_are_neither_over_nor_underestimated() {
         const STEP: Duration = Duration::from_micros(100);

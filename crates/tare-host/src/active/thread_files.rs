@@ -79,7 +79,7 @@ fn open_files(limits: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use tare_server::eventually;
+    use tare_testkit::eventually;
 
     use super::super::sleeper::{LIMIT, Sleeper};
     use super::*;

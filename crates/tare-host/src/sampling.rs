@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tare_host::options::{Options, SAMPLES, show_duration, show_sample_rate};
-use tare_host::process::ENGINE;
-use tare_host::process::spawn_guarded;
 use tare_tables::TableError;
+
+use crate::options::{Options, SAMPLES, show_duration, show_sample_rate};
+use crate::process::{ENGINE, spawn_guarded};
 
 /// The rows of `tare_status` that can be set.
 pub(crate) const SAMPLE: &str = "sample";
@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_millis(250);
 static ENDS: AtomicBool = AtomicBool::new(false);
 
 /// Starts sampling as the options say, and the thread that keeps the rate.
-pub(crate) fn begin(options: &Options) -> std::io::Result<()> {
+pub fn begin(options: &Options) -> std::io::Result<()> {
     ENGINE.set_sampling(options.sample_rate(), options.slow_after);
     spawn_guarded("tare-sampling", "the weight of sampled statements stays as it is", || {
         while !ENDS.load(Ordering::Relaxed) {
@@ -31,12 +31,12 @@ pub(crate) fn begin(options: &Options) -> std::io::Result<()> {
 }
 
 /// Stops the adjustment; the weight stays as it is.
-pub(crate) fn end() {
+pub fn end() {
     ENDS.store(true, Ordering::Relaxed);
 }
 
 /// Returns the rows of `tare_status` about sampling.
-pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
+pub fn status_rows() -> Vec<(&'static str, String)> {
     let state = ENGINE.sampling();
     vec![
         (SAMPLE, show_sample_rate(state.rate)),
@@ -49,7 +49,7 @@ pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
 }
 
 /// Sets one of the sampling rows; `None` if there is no row of this name.
-pub(crate) fn set(name: &str, value: &str) -> Option<Result<(), TableError>> {
+pub fn set(name: &str, value: &str) -> Option<Result<(), TableError>> {
     let state = ENGINE.sampling();
     let mut options = Options::defaults();
     let option = match name {

@@ -1,0 +1,82 @@
+//! `setup_instruments` and `setup_consumers` as the server has them, to read: an UPDATE is for the server's
+//! own tables.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use tare_engine::Engine;
+use tare_tables::{Column, Query, RowSink, SqlType, Table, Value};
+
+use crate::server::{consumers, events, instruments, memory};
+
+const YES_NO: SqlType = SqlType::Enum(&["YES", "NO"]);
+
+const fn column(name: &'static str, sql_type: SqlType, doc: &'static str) -> Column {
+    Column { name, sql_type, nullable: false, default: None, doc }
+}
+
+fn yes_no(flag: &AtomicU8) -> Value<'static> {
+    if flag.load(Relaxed) != 0 { "YES" } else { "NO" }.into()
+}
+
+/// The table `setup_instruments`.
+pub(super) struct Instruments;
+
+impl Table for Instruments {
+    fn name(&self) -> &'static str {
+        "setup_instruments"
+    }
+
+    fn doc(&self) -> &'static str {
+        "The instruments whose events tare counts, and whether the server has them on. The server's own table has those of \
+         errors and of its Performance Schema's memory, too."
+    }
+
+    fn columns(&self) -> &[Column] {
+        const {
+            &[
+                column("NAME", SqlType::VarChar(128), "Name of the instrument."),
+                column("ENABLED", YES_NO, "Whether its events are counted."),
+                Column {
+                    nullable: true,
+                    ..column("TIMED", YES_NO, "Whether its events are timed; NULL for memory.")
+                },
+            ]
+        }
+    }
+
+    fn scan(&self, _: &Engine, _: &Query<'_>, sink: RowSink<'_>) {
+        let timed = instruments::all().chain(events::all()).map(|class| (class, yes_no(&class.timed)));
+        let untimed = memory::classes().map(|class| (class, Value::Null));
+        let _ended = timed.chain(untimed).try_for_each(|(class, timed)| {
+            let name = instruments::name(class).unwrap_or_default();
+            sink(&[name.into(), yes_no(&class.enabled), timed])
+        });
+    }
+}
+
+/// The table `setup_consumers`.
+pub(super) struct Consumers;
+
+impl Table for Consumers {
+    fn name(&self) -> &'static str {
+        "setup_consumers"
+    }
+
+    fn doc(&self) -> &'static str {
+        "The consumers, and whether the server has them on."
+    }
+
+    fn columns(&self) -> &[Column] {
+        const {
+            &[
+                column("NAME", SqlType::VarChar(64), "Name of the consumer."),
+                column("ENABLED", YES_NO, "Whether it is on."),
+            ]
+        }
+    }
+
+    fn scan(&self, _: &Engine, _: &Query<'_>, sink: RowSink<'_>) {
+        let _ended =
+            consumers::all().try_for_each(|(consumer, flag)| sink(&[consumer.name().into(), yes_no(flag)]));
+    }
+}
