@@ -10,11 +10,12 @@
 mod setup;
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use tare_host::options::Options;
 use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
-use tare_host::process::{data_directory, failure, guard, server_version};
+use tare_host::process::{data_directory, failure, guard, server_version, symbol};
 use tare_host::{active, sampling, service};
 use tare_tables::active::HISTORY;
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
@@ -51,10 +52,17 @@ pub(crate) unsafe extern "C" fn start_handle_manager() {
     guard((), begin);
 }
 
+/// Returns whether the built-in runs (`performance_schema`). Without it there are no threads and no events.
+fn built_in_is_on() -> bool {
+    let flag = symbol(c"pfs_enabled");
+    // SAFETY: the server's flag of one byte, which lives as long as the program.
+    flag.is_some_and(|flag| unsafe { (*flag.cast::<AtomicU8>()).load(Relaxed) } != 0)
+}
+
 /// Starts tare's threads and the endpoint. Never fails the server: one line of the error log says what does
 /// not work, and why.
 fn begin() {
-    let Some(settings) = SETTINGS.get() else { return };
+    let Some(settings) = SETTINGS.get().filter(|_| built_in_is_on()) else { return };
     match caught(|| serve(settings)).unwrap_or_else(|why| Err(format!("internal error: {why}"))) {
         Ok(endpoint) => service::keep(endpoint, || {}),
         Err(reason) => line(Severity::Warning, &format!("the socket answers nobody: {reason}")),

@@ -6,6 +6,7 @@ use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
+use sha2::{Digest, Sha256};
 use tare_engine::{DigestHash, RunningTokens};
 use tare_host::process::observation::{block, bytes, field};
 
@@ -53,6 +54,11 @@ fn sha(tokens: &[u8]) -> Option<[u8; 32]> {
 /// Returns DIGEST of tokens.
 pub(crate) fn of(tokens: &[u8]) -> Option<DigestHash> {
     sha(tokens).map(DigestHash::from)
+}
+
+/// Returns the same without calling the server, which may be ending.
+pub(crate) fn of_own(tokens: &[u8]) -> DigestHash {
+    DigestHash::from(<[u8; 32]>::from(Sha256::digest(tokens)))
 }
 
 /// Returns a hash that tells tokens apart of which only the first are kept.

@@ -33,8 +33,9 @@ fn is_share(rows: u64, all: u64, share: f64) -> bool {
     (rows - all * share).abs() <= 2.576 * (all * share * (1.0 - share)).sqrt()
 }
 
-/// Panics unless the rows of the load's sessions are of the classes of what they do.
-fn judge(level: &str, load: &ActiveSessions<'_>, rows: &[Vec<Option<String>>]) {
+/// Panics unless the rows of the load's sessions are of the classes of what they do, and those that sleep
+/// have the digest `sleeps`.
+fn judge(level: &str, load: &ActiveSessions<'_>, rows: &[Vec<Option<String>>], sleeps: &str) {
     let (all, sessions) = (rows.len() as u64, load.truth.len());
     assert!(all >= SAMPLES * sessions as u64 * 9 / 10, "{level}: {all} rows of {sessions} sessions");
     let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
@@ -65,6 +66,9 @@ fn judge(level: &str, load: &ActiveSessions<'_>, rows: &[Vec<Option<String>>]) {
         assert!(is_share(count, all, share), "{level}, {class}: {count} of {all}, expected {share}");
     }
     let told = rows.iter().filter(|row| row[4].is_some()).count() as u64;
+    let asleep =
+        rows.iter().filter(|row| row[1].as_deref() == Some("SLEEP")).filter_map(|row| row[4].as_deref());
+    assert!(asleep.clone().all(|it| it == sleeps), "{level}: {:?}, not {sleeps}", asleep.clone().next());
     assert!(told >= all * 99 / 100, "{level}: {told} of {all} rows have a digest");
 }
 
@@ -86,7 +90,10 @@ fn at_level(level: &str) {
         );
         rows(tare, &sql)
     };
-    judge(level, &load, &of(&mut tare, &load.list()));
+    let mut client = server.client().expect("a client");
+    let sleeps =
+        rows(&mut client, "SELECT STATEMENT_DIGEST('SELECT SLEEP(600)')")[0][0].clone().expect("a digest");
+    judge(level, &load, &of(&mut tare, &load.list()), &sleeps);
     assert_eq!(
         of(&mut tare, &load.idle_list()),
         Vec::<Vec<_>>::new(),
@@ -125,8 +132,8 @@ impl Control for Hand {
     fn tell(&self, _: &str) {}
 }
 
-/// Records what the server's own tables say of these sessions, until there have been `wanted` samples in tare's
-/// history. Returns how many rows each class has.
+/// Records what the server's own tables say of these sessions, until there have been `wanted` samples in
+/// tare's history. Returns how many rows each class has.
 fn sampled_outside(
     server: &Mysql,
     tare: &mut Conn,

@@ -13,6 +13,7 @@ mod programs;
 mod sampled;
 mod socket;
 mod tables;
+mod tools;
 
 use std::path::PathBuf;
 
