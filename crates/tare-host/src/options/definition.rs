@@ -316,8 +316,10 @@ pub static OPTIONS: &[OptionDef] = &[
     OptionDef {
         name: "ash-budget",
         kind: OptionType::Budget(|o| &mut o.ash_budget),
-        default: "1%",
-        doc: "What the samples of the active session history may take, as a share of one processor; OFF: whatever ash-interval takes.",
+        default: "0.3%",
+        doc: "CPU time that the samples of the active session history may take, as a share of one processor; OFF: whatever \
+              ash-interval takes. A busy server loses up to three times as much, because samples keep its threads waiting and its \
+              caches busy.",
     },
     OptionDef {
         name: "ash-memory",

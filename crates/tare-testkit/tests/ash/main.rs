@@ -29,9 +29,9 @@ fn server(settings: &[(&str, &str)]) -> Option<Server> {
     let server = StartSettings::new(TestProvider::under_test())
         .option("--innodb-lock-wait-timeout=600")
         .option("--lock-wait-timeout=600")
-        .tare_option("ash-interval", "10ms");
-    // Under valgrind a sample takes as long as the interval.
-    let server = if is_under_valgrind() { server.tare_option("ash-budget", "OFF") } else { server };
+        .tare_option("ash-interval", "10ms")
+        // Many samples in a short time, also under valgrind, where one takes as long as the interval.
+        .tare_option("ash-budget", "OFF");
     let server = settings.iter().fold(server, |server, (name, value)| server.tare_option(name, value));
     Server::start(server).unwrap().on_its_port()
 }
