@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_outlets::{Address, sessions};
-use tare_testkit::active_load::{ActiveSessions, Clients, SessionActivity};
+use tare_testkit::active_load::{ActiveSessions, Clients, SessionActivity, uneven_sleeps};
 use tare_testkit::mysql_server::{Mysql, SERIES};
 use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::subject::TestProvider;
@@ -215,9 +215,9 @@ fn judge_shares(server: &dyn Clients, address: &Address) {
         scope.spawn(|| {
             let mut client = server.connect();
             client.query_drop("USE shares").expect("a schema");
-            while !ends.load(Ordering::Relaxed) {
+            for sleep in uneven_sleeps().take_while(|_| !ends.load(Ordering::Relaxed)) {
                 for sql in [
-                    "SELECT SLEEP(0.004)",
+                    sleep.as_str(),
                     "SELECT BENCHMARK(8000, SHA2('a', 256))",
                     "DO BENCHMARK(4000, SHA2('a', 256))",
                     "SELECT BENCHMARK(1000, SHA2('b', 256)), 1",

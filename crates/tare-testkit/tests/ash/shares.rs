@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use tare_testkit::active_load::uneven_sleeps;
 use tare_testkit::turn;
 
 use super::{HISTORY, rows, sample_anew, server, set_status, stop_sampling};
@@ -53,9 +54,9 @@ fn short_statements_appear_in_proportion_to_their_time() {
         let (mut conn, ends) = (server.client().unwrap(), ends.clone());
         std::thread::spawn(move || {
             conn.query_drop("USE shares").unwrap();
-            while !ends.load(Ordering::Relaxed) {
+            for sleep in uneven_sleeps().take_while(|_| !ends.load(Ordering::Relaxed)) {
                 for sql in [
-                    "SELECT SLEEP(0.004)",
+                    sleep.as_str(),
                     "SELECT BENCHMARK(8000, MD5('a'))",
                     "DO BENCHMARK(2000, SHA1('a'))",
                     "SELECT BENCHMARK(500, SHA1('b')), 1",
