@@ -188,8 +188,8 @@ impl Drop for ActiveSessions<'_> {
     }
 }
 
-/// Returns statements that sleep for 0 to 8 milliseconds, 4 on average. A load that repeats itself at a steady
-/// pace keeps time with samples that do, too: what they find is then no matter of chance.
+/// Returns statements that sleep for 0 to 8 milliseconds, 4 on average. A load that repeats itself at a
+/// steady pace keeps time with samples that do, too: what they find is then no matter of chance.
 pub fn uneven_sleeps() -> impl Iterator<Item = String> {
     let next = |it: &u64| Some(it.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     std::iter::successors(Some(1), next).map(|it: u64| format!("SELECT SLEEP(0.00{:03})", (it >> 33) % 800))
