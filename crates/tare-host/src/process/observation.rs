@@ -26,17 +26,12 @@ pub fn copy(address: usize, to: &mut [u8]) -> usize {
     while copied < to.len() {
         let at = address.wrapping_add(copied);
         let piece = (PAGE - at % PAGE).min(to.len() - copied);
-        if copy_piece(at, &mut to[copied..copied + piece]) != piece {
+        if through_pipe(&[remote(at, piece)], &[local(&mut to[copied..copied + piece])]) != piece {
             break;
         }
         copied += piece;
     }
     copied
-}
-
-/// Copies within a page.
-fn copy_piece(address: usize, to: &mut [u8]) -> usize {
-    through_pipe(&[remote(address, to.len())], &[local(to)])
 }
 
 /// Copies memory at two addresses, first the one and then the other. Returns `None` if not all of it is
