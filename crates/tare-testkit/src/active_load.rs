@@ -188,6 +188,28 @@ impl Drop for ActiveSessions<'_> {
     }
 }
 
+/// Returns by how much the number of rows with this share may differ from what is expected of `all` rows: the
+/// binomial error at 99%.
+pub fn sampling_error(all: f64, share: f64) -> f64 {
+    2.576 * (all * share * (1.0 - share)).sqrt()
+}
+
+/// Returns the digests whose rows are not what their time makes of all rows, within the sampling error.
+///
+/// # Panics
+/// Too few rows to judge by.
+pub fn beyond_error(times: &BTreeMap<String, f64>, rows: &BTreeMap<String, f64>) -> Vec<String> {
+    let (time, all): (f64, f64) = (times.values().sum(), rows.values().sum());
+    assert!(all > 100.0, "{rows:?}");
+    let judged = times.iter().filter_map(|(digest, its)| {
+        let (share, rows) = (its / time, rows.get(digest).copied().unwrap_or(0.0));
+        let error = sampling_error(all, share) + 1.0;
+        ((rows - all * share).abs() > error)
+            .then(|| format!("{digest}: {rows} of {all}, expected {}", all * share))
+    });
+    judged.collect()
+}
+
 /// Returns statements that sleep for 0 to 8 milliseconds, 4 on average. A load that repeats itself at a
 /// steady pace keeps time with samples that do, too: what they find is then no matter of chance.
 pub fn uneven_sleeps() -> impl Iterator<Item = String> {

@@ -10,7 +10,7 @@ use mysql::prelude::Queryable;
 use tare_outlets::Address;
 use tare_outlets::ash::columns::{COLUMNS, HISTORY as RECORDED};
 use tare_outlets::ash::{self, Control, Destination, Options, Rotation, file};
-use tare_testkit::active_load::{ActiveSessions, SessionActivity};
+use tare_testkit::active_load::{ActiveSessions, SessionActivity, sampling_error};
 use tare_testkit::eventually;
 use tare_testkit::mysql_server::Mysql;
 
@@ -30,7 +30,7 @@ fn samples(tare: &mut Conn) -> u64 {
 #[allow(clippy::cast_precision_loss)] // thousands
 fn is_share(rows: u64, all: u64, share: f64) -> bool {
     let (rows, all) = (rows as f64, all as f64);
-    (rows - all * share).abs() <= 2.576 * (all * share * (1.0 - share)).sqrt()
+    (rows - all * share).abs() <= sampling_error(all, share)
 }
 
 /// Panics unless the rows of the load's sessions are of the classes of what they do, and those that sleep

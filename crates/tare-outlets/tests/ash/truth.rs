@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_outlets::{Address, sessions};
-use tare_testkit::active_load::{ActiveSessions, Clients, SessionActivity, uneven_sleeps};
+use tare_testkit::active_load::{
+    ActiveSessions, Clients, SessionActivity, beyond_error, sampling_error, uneven_sleeps,
+};
 use tare_testkit::mysql_server::{Mysql, SERIES};
 use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::subject::TestProvider;
@@ -47,7 +49,7 @@ fn recorded(server: &dyn Clients, address: Address) -> (BTreeMap<u32, SessionAct
 fn assert_share(rows: u64, all: u64, share: f64, what: &str) {
     #[allow(clippy::cast_precision_loss)] // thousands
     let (rows, all) = (rows as f64, all as f64);
-    let (expected, error) = (all * share, 2.576 * (all * share * (1.0 - share)).sqrt());
+    let (expected, error) = (all * share, sampling_error(all, share));
     assert!((rows - expected).abs() <= error, "{what}: {rows} of {all}, expected {expected} ± {error}");
 }
 
@@ -158,19 +160,6 @@ fn times(client: &mut mysql::Conn) -> BTreeMap<String, f64> {
     client.query::<(String, f64), _>(sql).expect("digests").into_iter().collect()
 }
 
-/// The digests whose rows are not what their time makes of all rows, within the binomial error at 99%.
-fn beyond(times: &BTreeMap<String, f64>, rows: &BTreeMap<String, f64>) -> Vec<String> {
-    let (time, all): (f64, f64) = (times.values().sum(), rows.values().sum());
-    assert!(all > 100.0, "{rows:?}");
-    let judged = times.iter().filter_map(|(digest, its)| {
-        let (share, rows) = (its / time, rows.get(digest).copied().unwrap_or(0.0));
-        let error = 2.576 * (all * share * (1.0 - share)).sqrt() + 1.0;
-        ((rows - all * share).abs() > error)
-            .then(|| format!("{digest}: {rows} of {all}, expected {}", all * share))
-    });
-    judged.collect()
-}
-
 fn sampled(file: &Path) -> BTreeMap<String, f64> {
     let mut counted = BTreeMap::new();
     for row in rows(file).iter().filter(|row| row.text("SCHEMA_NAME") == Some("shares")) {
@@ -239,7 +228,7 @@ fn judge_shares(server: &dyn Clients, address: &Address) {
                 times(&mut client)
             });
             totals.expect("it records");
-            let beyond = beyond(&times, &sampled(&file));
+            let beyond = beyond_error(&times, &sampled(&file));
             if !beyond.is_empty() {
                 wrong.push((window, beyond));
             }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::active_load::uneven_sleeps;
+use tare_testkit::active_load::{beyond_error, uneven_sleeps};
 use tare_testkit::turn;
 
 use super::{HISTORY, rows, sample_anew, server, set_status, stop_sampling};
@@ -28,19 +28,6 @@ fn sampled(conn: &mut Conn) -> BTreeMap<String, f64> {
         "SELECT DIGEST, COUNT(*) FROM {HISTORY} WHERE SCHEMA_NAME = 'shares' AND DIGEST IS NOT NULL GROUP BY 1"
     );
     rows::<(String, f64)>(conn, &sql).into_iter().collect()
-}
-
-/// The digests whose rows are not what their time makes of all rows, within the binomial error at 99%.
-fn beyond(times: &BTreeMap<String, f64>, rows: &BTreeMap<String, f64>) -> Vec<String> {
-    let (time, all): (f64, f64) = (times.values().sum(), rows.values().sum());
-    assert!(all > 100.0, "{rows:?}");
-    let judged = times.iter().filter_map(|(digest, its)| {
-        let (share, rows) = (its / time, rows.get(digest).copied().unwrap_or(0.0));
-        let error = 2.576 * (all * share * (1.0 - share)).sqrt() + 1.0;
-        ((rows - all * share).abs() > error)
-            .then(|| format!("{digest}: {rows} of {all}, expected {}", all * share))
-    });
-    judged.collect()
 }
 
 #[test]
@@ -73,7 +60,7 @@ fn short_statements_appear_in_proportion_to_their_time() {
         stop_sampling(&server, &mut conn);
         let (times, rows) = (times(&mut conn), sampled(&mut conn));
         set_status(&mut conn, "ash_interval", "10ms");
-        let beyond = beyond(&times, &rows);
+        let beyond = beyond_error(&times, &rows);
         if !beyond.is_empty() {
             wrong.push(beyond);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tare_testkit::server::is_under_valgrind;
 use tare_testkit::turn;
 
-use super::load::{ActiveSessions, SessionActivity};
+use super::load::{ActiveSessions, SessionActivity, sampling_error};
 use super::{HISTORY, looks, rows, runs, sample_anew, server, set_status, stop_sampling};
 
 /// Samples to judge by.
@@ -27,7 +27,7 @@ fn counted(rows: &[Row]) -> BTreeMap<&str, u64> {
 fn assert_share(rows: u64, all: u64, share: f64, moments: u64, what: &str) {
     #[allow(clippy::cast_precision_loss)] // thousands
     let (rows, all, moments) = (rows as f64, all as f64, moments as f64);
-    let (expected, error) = (all * share, moments + 2.576 * (all * share * (1.0 - share)).sqrt());
+    let (expected, error) = (all * share, moments + sampling_error(all, share));
     assert!((rows - expected).abs() <= error, "{what}: {rows} of {all}, expected {expected} ± {error}");
 }
 
