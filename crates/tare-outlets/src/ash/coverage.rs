@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::AshError;
+use super::{AshError, shape};
 use crate::source::{Error, Kind, Source};
 use tare_words::stage;
 
@@ -16,8 +16,9 @@ pub(super) struct Coverage {
     /// Whether waits for tables are instrumented. Then a session that waits for a row is in one.
     pub(super) table_waits: bool,
     pub(super) metadata_locks: bool,
-    /// Whether digests are told only of statements that have ended, and can be looked up then.
-    pub(super) late_digests: bool,
+    /// SQL of a statement's shape, where digests are told only of statements that have ended, and can be looked
+    /// up then.
+    pub(super) shape: Option<String>,
     /// MySQL's table of row locks.
     pub(super) data_lock_waits: bool,
     /// Full name of each state's stage.
@@ -34,6 +35,8 @@ const WAITS: [(&str, &str); 5] = [
     ("wait/io/table/", "the tables of row locks that are waited for"),
     ("wait/lock/table/", "the tables of table locks that are waited for"),
 ];
+/// Longest text of a statement that a server has which does not tell it.
+const LONGEST_TEXT: u64 = 1024;
 const METADATA: &str = "wait/lock/metadata/sql/mdl";
 
 impl Coverage {
@@ -94,10 +97,11 @@ impl Coverage {
         let has_digests = current("statements_digest", "statements have no digests");
         if is_mariadb && self.statements && has_digests {
             // A short statement has been followed by others before its digest is asked for.
-            self.late_digests = current(
+            let is_told = current(
                 "events_statements_history",
                 "MariaDB tells digests only of statements that have ended, and without their history the statements have none",
             );
+            self.shape = is_told.then(|| longest_text(source)).transpose()?.map(shape::of_text);
         }
         Ok(())
     }
@@ -156,4 +160,11 @@ fn consumer(name: &str, lacking: &str) -> String {
         "the consumer {name} is off: {lacking}. To change that: UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' \
          WHERE NAME = '{name}'"
     )
+}
+
+/// Returns the most bytes of a statement's text that the server keeps.
+fn longest_text(source: &mut Source) -> Result<u64, Error> {
+    let rows = source.ask("SHOW GLOBAL VARIABLES LIKE 'performance_schema_max_sql_text_length'")?;
+    let told = rows.first().and_then(|row| row.text(1)).and_then(|text| text.parse().ok());
+    Ok(told.unwrap_or(LONGEST_TEXT))
 }

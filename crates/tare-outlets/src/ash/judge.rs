@@ -280,6 +280,7 @@ mod tests {
             schema: Some("s".into()),
             digest: digest.map(str::to_owned),
             digest_text: None,
+            shape: None,
         };
         thread.statements = vec![statement(1, Some("outer")), statement(2, None)];
         thread.transaction = Some(SeenTransaction { id: Some(77), age: Some(99) });

@@ -22,6 +22,7 @@ mod late;
 mod sampler;
 mod seen;
 mod session;
+mod shape;
 mod tools;
 mod writer;
 

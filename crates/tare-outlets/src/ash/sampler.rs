@@ -59,7 +59,8 @@ impl Sampler {
     pub(super) fn sample(&mut self, interval: Duration) -> Result<Sample, Error> {
         let now = Instant::now();
         let us = row_us(self.last.replace(now), now, interval);
-        let seen = Seen::of(&self.source.run(&self.query)?);
+        let mut seen = Seen::of(&self.source.run(&self.query)?);
+        self.late.fill_in(&mut seen.threads);
         let mut active: Vec<(&SeenThread, Doing)> =
             seen.threads.iter().filter_map(|thread| Some((thread, judge(thread)?))).collect();
         let connections: HashSet<u64> = active.iter().filter_map(|(thread, _)| thread.connection).collect();
@@ -67,8 +68,8 @@ impl Sampler {
         active.retain(|(thread, _)| !thread.connection.is_some_and(|it| self.tools.has(it)));
         self.blockers.complete(&mut self.source, &self.coverage, &mut active)?;
         let mut sample = Sample::default();
-        if self.coverage.late_digests {
-            sample.late = self.late.ask(&mut self.source, active.iter().map(|(thread, _)| *thread))?;
+        if let Some(shape) = &self.coverage.shape {
+            sample.late = self.late.ask(&mut self.source, shape, active.iter().map(|(thread, _)| *thread))?;
         }
         for (thread, doing) in &active {
             sample.rows.push(row(&seen.time, us, thread, doing, &self.coverage));

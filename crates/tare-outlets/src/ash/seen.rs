@@ -8,7 +8,7 @@ use super::coverage::Coverage;
 use crate::source::Row;
 
 /// Longest text of a digest.
-const LONGEST_TEXT: u32 = 4096;
+pub(super) const LONGEST_TEXT: u32 = 4096;
 /// Columns of each part: which part it is, three numbers, six texts. Texts are bytes because the parts'
 /// columns have different character sets, all of which are UTF-8.
 const MOMENT: &str = "SELECT 'n', CONNECTION_ID(), 0, 0, CAST(NOW(6) AS BINARY), CAST(NULL AS BINARY), \
@@ -29,9 +29,10 @@ const TRANSACTIONS: &str = "SELECT 'x', `THREAD_ID`, `TRX_ID`, `TIMER_WAIT`, NUL
 /// Returns the query. It reads each table once, and only what is in progress: an event has ended if it has an
 /// END_EVENT_ID.
 pub(super) fn query(coverage: &Coverage) -> String {
+    let shape = coverage.shape.as_deref().unwrap_or("NULL");
     let statements = format!(
         "SELECT 's', `THREAD_ID`, `EVENT_ID`, `TIMER_WAIT`, CAST(`CURRENT_SCHEMA` AS BINARY), CAST(`DIGEST` AS BINARY), \
-         CAST(LEFT(`DIGEST_TEXT`, {LONGEST_TEXT}) AS BINARY), NULL, NULL, NULL \
+         CAST(LEFT(`DIGEST_TEXT`, {LONGEST_TEXT}) AS BINARY), {shape}, NULL, NULL \
          FROM `performance_schema`.`events_statements_current` WHERE `END_EVENT_ID` IS NULL"
     );
     let parts = [
@@ -75,6 +76,8 @@ pub(super) struct SeenStatement {
     pub(super) schema: Option<String>,
     pub(super) digest: Option<String>,
     pub(super) digest_text: Option<String>,
+    /// The shape of the text, where the server tells no digest yet.
+    pub(super) shape: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -147,6 +150,7 @@ impl Seen {
                     schema: text(4),
                     digest: text(5),
                     digest_text: text(6),
+                    shape: text(7),
                 }),
                 Some("g") => {
                     let stage = (row.count(2), text(4).unwrap_or_default());
@@ -241,5 +245,8 @@ mod tests {
         let running = all.matches("`END_EVENT_ID` IS NULL").count();
         assert_eq!(running, 4, "an event with an END_EVENT_ID has ended");
         assert!(!all.contains("SQL_TEXT") && !all.contains("PROCESSLIST_INFO"), "no text of a statement");
+        let shape = super::super::shape::of_text(1024);
+        let shaped = query(&Coverage { statements: true, shape: Some(shape.clone()), ..Coverage::default() });
+        assert!(!shaped.replace(&shape, "").contains("SQL_TEXT"), "{shaped}");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use tare_outlets::{Address, sessions};
 use tare_testkit::active_load::{
-    ActiveSessions, Clients, SessionActivity, beyond_error, sampling_error, uneven_sleeps,
+    ActiveSessions, Clients, SessionActivity, beyond_error, sampling_error, short_statements,
 };
 use tare_testkit::mysql_server::{Mysql, SERIES};
 use tare_testkit::server::{Server, StartSettings};
@@ -204,13 +204,8 @@ fn judge_shares(server: &dyn Clients, address: &Address) {
         scope.spawn(|| {
             let mut client = server.connect();
             client.query_drop("USE shares").expect("a schema");
-            for sleep in uneven_sleeps().take_while(|_| !ends.load(Ordering::Relaxed)) {
-                for sql in [
-                    sleep.as_str(),
-                    "SELECT BENCHMARK(8000, SHA2('a', 256))",
-                    "DO BENCHMARK(4000, SHA2('a', 256))",
-                    "SELECT BENCHMARK(1000, SHA2('b', 256)), 1",
-                ] {
+            for statements in short_statements().take_while(|_| !ends.load(Ordering::Relaxed)) {
+                for sql in statements {
                     client.query_drop(sql).expect("a row");
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::active_load::{beyond_error, uneven_sleeps};
+use tare_testkit::active_load::{beyond_error, short_statements};
 use tare_testkit::turn;
 
 use super::{HISTORY, rows, sample_anew, server, set_status, stop_sampling};
@@ -41,13 +41,8 @@ fn short_statements_appear_in_proportion_to_their_time() {
         let (mut conn, ends) = (server.client().unwrap(), ends.clone());
         std::thread::spawn(move || {
             conn.query_drop("USE shares").unwrap();
-            for sleep in uneven_sleeps().take_while(|_| !ends.load(Ordering::Relaxed)) {
-                for sql in [
-                    sleep.as_str(),
-                    "SELECT BENCHMARK(8000, MD5('a'))",
-                    "DO BENCHMARK(2000, SHA1('a'))",
-                    "SELECT BENCHMARK(500, SHA1('b')), 1",
-                ] {
+            for statements in short_statements().take_while(|_| !ends.load(Ordering::Relaxed)) {
+                for sql in statements {
                     conn.query_drop(sql).unwrap();
                 }
             }
