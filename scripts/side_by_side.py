@@ -9,6 +9,10 @@ A program fails that exits with another status than 0, is killed, cannot be star
 long the last time, by a file in target/, start first; unknown ones before those, the ones with servers ahead of the others,
 and among these those with more to read. At the end a table says which programs took longest, and how much of a processor.
 
+If no more than three tests have failed, each is repeated once at the end, with nothing beside it. One that passes then has
+wavered: a line says so, its first output stays, and it does not make the run fail. It is a fault of the test or of what it
+tests, and has to be looked at, but not one of the change that is being tested.
+
 Three run at a time, and up to eight as long as a processor idles. TARE_TEST_PROGRAMS says how many instead,
 TARE_TEST_SECONDS how long each may take (1200). TARE_TEST_BESIDE is a command that runs beside the programs, on one
 processor, before those that run alone: `make check`.
@@ -46,6 +50,9 @@ VALUED += ["--profile", "--target", "--target-dir", "--manifest-path", "--config
 ALONE = re.compile(r"^//! ALONE: ", re.MULTILINE)
 # How many programs the table of the slowest has.
 LISTED = 20
+# How many failed tests of a run are repeated; if there are more, none is.
+REPEATED = 3
+FAILED = "test failed"
 SERVERS = re.compile(r"\bserver\b", re.IGNORECASE)
 
 
@@ -164,13 +171,19 @@ def documentation(arguments, passed, known, programs):
     return [Program("", "", "--doc", command, Path.cwd(), dict(os.environ), "")]
 
 
+def failing(output):
+    """Returns the names of the tests that failed, by what a program printed at its end."""
+    lists = re.findall(r"^failures:\n((?:    \S.*\n)+)\n?test result: ", output, re.MULTILINE)
+    return [name.strip() for name in lists[-1].splitlines()] if lists else []
+
+
 def ended(status, late):
     """Returns how a program failed that ended with this status, or None."""
     if late:
         return f"test program was killed: it had not ended after {SECONDS:.0f} s (TARE_TEST_SECONDS)"
     if status < 0:
         return f"test program was killed by {signal.Signals(-status).name}"
-    return "test failed" if status else None
+    return FAILED if status else None
 
 
 def idled():
@@ -189,6 +202,7 @@ class Runner:
         self.took = took
         # Each one's seconds, and those of processors, of this run.
         self.used = {}
+        # Programs that failed, with the names of their tests that did, if they say so.
         self.failed = []
         self.printing = threading.Lock()
         self.running = set()
@@ -209,7 +223,9 @@ class Runner:
             if text and not text.endswith(b"\n"):
                 sys.stdout.buffer.write(b"\n")
             if failure:
-                self.failed.append(program.choice)
+                is_known = failure == FAILED and program.choice != "--doc"
+                names = failing(text.decode(errors="replace")) if is_known else []
+                self.failed.append((program, names))
                 print(f"error: {failure}, to rerun {'pass' if program.choice.startswith('-') else 'call'} `{program.choice}`")
             sys.stdout.flush()
 
@@ -252,7 +268,7 @@ class Runner:
             try:
                 self.run(program)
             except BaseException:
-                self.failed.append(program.choice)
+                self.failed.append((program, []))
                 raise
             finally:
                 ended.put(program)
@@ -270,6 +286,34 @@ class Runner:
             except queue.Empty:
                 if idled() - before > IDLING * WATCHED:
                     allowed = running + 1
+
+    def repeat(self):
+        """Repeats the tests that failed, if they are few and all known by name. Forgets programs whose tests now pass."""
+        if not all(names for _, names in self.failed) or sum(len(names) for _, names in self.failed) > REPEATED:
+            return
+        self.failed = [(program, left) for program, names in self.failed if (left := self.still_failing(program, names))]
+
+    def still_failing(self, program, names):
+        """Repeats tests of a program; returns those that fail again."""
+        left = []
+        for name in names:
+            arguments = [it for it in program.command[1:] if it.startswith("-")]
+            again = Program(
+                program.name, program.package, program.choice, [program.command[0], name, "--exact", *arguments],
+                program.folder, program.environment, program.source,
+            )
+            with tempfile.TemporaryFile() as output:
+                failure, _ = self.ending(again, output)
+                output.seek(0)
+                text = output.read().decode(errors="replace")
+            if failure is None and "test result: ok. 1 passed" in text:
+                print(f"wavered: {program.name}: {name} (failed beside others, passed when it was repeated alone)")
+            else:
+                # Not to be taken for a program's own sums.
+                print(f"{program.name}: {name} failed again:", *("    " + line for line in text.splitlines()), sep="\n")
+                left.append(name)
+            sys.stdout.flush()
+        return left
 
     @contextlib.contextmanager
     def beside(self, command):
@@ -328,11 +372,12 @@ def main():
     with runner.beside(os.environ.get("TARE_TEST_BESIDE", "")):
         runner.all([*others, *documentation(arguments, passed, known, programs)], *AT_A_TIME)
     runner.all(alone, 1, 1)
+    runner.repeat()
     print(*slowest(runner.used), sep="\n")
     times.write_text(json.dumps(took, indent=1, sort_keys=True) + "\n")
 
     if runner.failed:
-        print(f"error: {len(runner.failed)} targets failed:", *(f"    `{it}`" for it in runner.failed), sep="\n")
+        print(f"error: {len(runner.failed)} targets failed:", *(f"    `{it.choice}`" for it, _ in runner.failed), sep="\n")
         sys.exit(101)
 
 

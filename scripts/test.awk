@@ -46,11 +46,15 @@ successes && /^skipped: / { if (!(program ": " name in reasons)) passed--; skip(
     if (failed == before) failed++
     inside = successes = 0
 }
+# What failed, and passed when it was repeated.
+/^wavered: / { failed--; wavered++; again[wavered] = substr($0, 10); next }
 successes || (/^$/ && !failing) { next }
 { print; fflush() }
 
 END {
     for (number = 1; number <= skipped; number++) printf "skipped: %s: %s\n", order[number], reasons[order[number]]
-    printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skipped
+    for (number = 1; number <= wavered; number++) printf "wavered: %s\n", again[number]
+    if (wavered) printf "tests: %d passed, %d failed, %d wavered, %d skipped\n", passed, failed, wavered, skipped
+    else printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skipped
     exit passed + failed == 0
 }

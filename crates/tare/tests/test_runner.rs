@@ -50,6 +50,19 @@ const MEETS: &str = "#[test]\nfn meet() {\n    \
     fs(concat!(env!(\"CARGO_CRATE_NAME\"), \" ended\"));\n}\n\
     fn fs(name: &str) {\n    std::fs::write(name, \"\").unwrap();\n}\n";
 
+/// Tests that fail when they run first, as many as there are numbers below `last`, and one that always does.
+fn wavering(last: usize) -> String {
+    let test = |number: usize| {
+        format!(
+            "#[test]\nfn wavers_{number}() {{\n    let was = std::path::Path::new(\"was_{number}\");\n    \
+             if !was.exists() {{\n        std::fs::write(was, \"\").unwrap();\n        panic!(\"at first\");\n    }}\n}}\n"
+        )
+    };
+    let tests: String = (0..last).map(test).collect();
+    tests
+        + "#[test]\nfn steady() {\n    assert!(!std::path::Path::new(\"fails\").exists(), \"steadily\");\n}\n"
+}
+
 fn package() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in FILES {
@@ -146,4 +159,37 @@ fn what_fails_hangs_dies_or_is_skipped_is_said_and_counted() {
     fs::write(package.path().join("tests/good.rs"), "no Rust").expect("a file");
     let ended = run(package.path(), "");
     assert!(!ended.status.success() && text(&ended).contains("could not compile"), "{}", text(&ended));
+}
+
+#[test]
+fn a_few_tests_that_fail_are_repeated_once_and_said() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return println!("skipped: python3 is not there");
+    }
+    let package = package();
+    let folder = package.path();
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("a file");
+    write("tests/wavers.rs", &wavering(2));
+    let ended = run(folder, "--test=wavers --test=good");
+    let said = text(&ended);
+    assert!(ended.status.success(), "{said}");
+    assert!(said.ends_with("tests: 2 passed, 0 failed, 2 wavered, 2 skipped\n"), "{said}");
+    let line = "wavered: tests/wavers.rs: wavers_1 (failed beside others, passed when it was repeated alone)";
+    assert!(said.lines().any(|it| it == line) && said.contains("at first"), "{said}");
+
+    // One that fails again is a failure, whatever else wavers.
+    write("fails", "");
+    fs::remove_file(folder.join("was_0")).expect("the file of the first run");
+    let ended = run(folder, "--test=wavers");
+    let said = text(&ended);
+    assert!(!ended.status.success() && said.contains("steady failed again"), "{said}");
+    assert!(said.contains("tests: 1 passed, 1 failed, 1 wavered, 0 skipped\n"), "{said}");
+
+    // Where more fail, none is repeated.
+    fs::remove_file(folder.join("fails")).expect("the file");
+    write("tests/wavers.rs", &wavering(6));
+    let ended = run(folder, "--test=wavers");
+    let said = text(&ended);
+    assert!(!ended.status.success() && !said.contains("wavered"), "{said}");
+    assert!(said.contains("tests: 3 passed, 4 failed, 0 skipped\n"), "{said}");
 }
