@@ -210,10 +210,10 @@ pub fn beyond_error(times: &BTreeMap<String, f64>, rows: &BTreeMap<String, f64>)
     judged.collect()
 }
 
-/// Returns statements of four digests, in turns. The first sleeps for 0 to 8 milliseconds, 4 on average: a load
-/// at a steady pace keeps time with samples that do, too, and what they find is then no matter of chance. None
-/// uses a processor: on a busy machine a sampler gets one when a statement that does has ended, sooner than
-/// in its middle.
+/// Returns statements of four digests, in turns. The first sleeps for 0 to 8 milliseconds, 4 on average: a
+/// load at a steady pace keeps time with samples that do, too, and what they find is then no matter of
+/// chance. None uses a processor: on a busy machine a sampler gets one when a statement that does has ended,
+/// sooner than in its middle.
 pub fn short_statements() -> impl Iterator<Item = [String; 4]> {
     let next = |it: &u64| Some(it.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     std::iter::successors(Some(1), next).map(|it: u64| {

@@ -16,8 +16,8 @@ pub(super) struct Coverage {
     /// Whether waits for tables are instrumented. Then a session that waits for a row is in one.
     pub(super) table_waits: bool,
     pub(super) metadata_locks: bool,
-    /// SQL of a statement's shape, where digests are told only of statements that have ended, and can be looked
-    /// up then.
+    /// SQL of a statement's shape, where digests are told only of statements that have ended, and can be
+    /// looked up then.
     pub(super) shape: Option<String>,
     /// MySQL's table of row locks.
     pub(super) data_lock_waits: bool,

@@ -1,7 +1,8 @@
 //! Digests of statements that had none when they were sampled: MariaDB's own Performance Schema tells the
 //! digest of a statement only when it has ended. They are looked up afterwards, among each thread's last
 //! statements, as long as no statement of the same shape has ended before. Of a short statement that is
-//! looked up only by its number, ten others may have ended meanwhile: without shapes, short ones would be missing.
+//! looked up only by its number, ten others may have ended meanwhile: without shapes, short ones would be
+//! missing.
 
 use std::collections::HashMap;
 
@@ -86,7 +87,8 @@ impl LateDigests {
         Ok(self.learn(&rows))
     }
 
-    /// Notes the statements in progress without a digest; returns the threads whose last statements are of use.
+    /// Notes the statements in progress without a digest; returns the threads whose last statements are of
+    /// use.
     fn note<'t>(&mut self, threads: impl Iterator<Item = &'t SeenThread>) -> Vec<String> {
         if self.pending.len() >= MOST {
             self.pending.retain(|_, it| it.runs);
@@ -164,7 +166,8 @@ mod tests {
         assert_eq!(late.note(first.iter()), ["1", "2", "3"]);
         let told = late.learn(&[ended(["2", "20", "D2", "SELECT ?", "-"])]);
         assert_eq!(keys(&told), [(2, 20, "D2")]);
-        // The first thread has gone on; what it did is told by a statement of the same shape, whenever one ends.
+        // The first thread has gone on; what it did is told by a statement of the same shape, whenever one
+        // ends.
         assert_eq!(late.note([thread(3, 30, Some("b"))].iter()), ["1", "3"], "once more, and no longer");
         assert_eq!(late.learn(&[]), []);
         assert_eq!(late.note([thread(3, 30, Some("b"))].iter()), ["3"]);

@@ -1,13 +1,14 @@
-//! The shape of a statement: a hash of its text without numbers and strings, which the server makes, so that no
-//! value leaves it. Statements of one shape have one digest, which is known as soon as one of them has ended.
+//! The shape of a statement: a hash of its text without numbers and strings, which the server makes, so that
+//! no value leaves it. Statements of one shape have one digest, which is known as soon as one of them has
+//! ended.
 
 /// Numbers and strings of a text; or, as the group, what may look as if it had some: quoted names, strings in
 /// double quotes (names to some servers), comments, words.
 const PATTERN: &str = "(?:''[^'']*+'')++|[0-9]++(?:[.][0-9]*+)?(?![^[:cntrl:] -#%-/:-?[-^`{-~])|\
      (\"[^\"]*+\"|`[^`]*+`|/[*](?s:.*?)[*]/|(?:#|--[[:space:]]).*+|[^[:cntrl:] -#%-/:-?[-^`{-~]++)";
 
-/// Returns the SQL of the shape of the column SQL_TEXT. NULL where it may not be told: of texts that are cut, as
-/// those of `limit` bytes may be, and where a string may end otherwise than it looks, as with a backslash.
+/// Returns the SQL of the shape of the column SQL_TEXT. NULL where it may not be told: of texts that are cut,
+/// as those of `limit` bytes may be, and where a string may end otherwise than it looks, as with a backslash.
 pub(super) fn of_text(limit: u64) -> String {
     // No backslash in what is sent: its meaning depends on the server's sql_mode.
     let backslash = "CHAR(92 USING utf8)";
