@@ -7,6 +7,7 @@ mod chaos;
 mod errors;
 mod events;
 mod io;
+mod killed;
 mod memory;
 mod oracle;
 mod programs;
