@@ -89,8 +89,8 @@ pub(crate) unsafe extern "C" fn start_statement(
         cold_path();
         // SAFETY: the server's promise: its locker; and the function's own type and arguments.
         return unsafe {
-            (*locker).place = null_mut();
             START.function::<Start>()(locker, schema, schema_length, file, line);
+            (*locker).set_size_aside();
         };
     }
     // SAFETY: the server's promise: its locker, with an instrument, a character set and a program.
@@ -232,6 +232,7 @@ pub(crate) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
     let it = unsafe { &mut *locker };
     // SAFETY: as above.
     let Some(statement) = (unsafe { kept(it) }) else {
+        it.put_size_back();
         // SAFETY: the function's own type and arguments.
         return unsafe { END.function::<End>()(locker, diagnostics) };
     };
