@@ -116,7 +116,7 @@ pub struct DigestStorage {
     /// The number of the identifiers' character set.
     pub(crate) charset: u32,
     pub(crate) tokens: *mut u8,
-    pub(crate) capacity: u32,
+    pub(crate) capacity: usize,
 }
 
 /// A text of the server's (`String`).

@@ -341,7 +341,7 @@ fn count_digest(statement: Statement, digest: *const DigestStorage) {
 fn tokens<'a>(digest: *const DigestStorage) -> Option<DigestTokens<'a>> {
     // SAFETY: null, or what the parser has filled for the session, which still runs this statement.
     let digest = unsafe { digest.as_ref() }?;
-    let is_valid = !digest.tokens.is_null() && digest.length <= digest.capacity as usize;
+    let is_valid = !digest.tokens.is_null() && digest.length <= digest.capacity;
     // SAFETY: as above: as many bytes as it says.
     let bytes = is_valid.then(|| unsafe { std::slice::from_raw_parts(digest.tokens, digest.length) })?;
     Some(DigestTokens { bytes, charset: digest.charset, cut: digest.is_full, hash: digest::hash })

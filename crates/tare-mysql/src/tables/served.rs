@@ -187,9 +187,9 @@ pub(crate) fn set_delete(at: usize, function: *const c_void) {
     DELETES[at].set(function.expose_provenance());
 }
 
-/// The least number of rows that the optimizer is told of. Some of the built-in's own arrays have no room,
-/// and it looks up nothing by the index of a table without rows.
-const LEAST_ROWS: u64 = 1000;
+/// The number of rows that the optimizer is told of where the built-in's own array has no room: it looks up
+/// nothing by the index of a table without rows.
+const SOME_ROWS: u64 = 1000;
 
 /// The built-in's functions that estimate the number of rows.
 static ROW_COUNTS: [Original; MOST] = [const { Original::new() }; MOST];
@@ -202,7 +202,7 @@ pub(crate) fn set_row_count(at: usize, function: *const c_void) {
 unsafe extern "C" fn row_count<const AT: usize>() -> u64 {
     // SAFETY: the share's own function, of this type.
     let rows = unsafe { ROW_COUNTS[AT].function::<unsafe extern "C" fn() -> u64>()() };
-    rows.max(LEAST_ROWS)
+    if rows == 0 { SOME_ROWS } else { rows }
 }
 
 unsafe extern "C" fn delete_all_rows<const AT: usize>() -> c_int {
