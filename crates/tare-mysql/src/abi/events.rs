@@ -82,8 +82,8 @@ impl StatementLocker {
         self.place = null_mut();
     }
 
-    /// Undoes [`StatementLocker::set_size_aside`] before the built-in ends the statement. It does not read the
-    /// size of one that it does not count.
+    /// Undoes [`StatementLocker::set_size_aside`] before the built-in ends the statement. Of one that it does
+    /// not count the built-in does not read the size.
     #[cold]
     pub(crate) fn put_size_back(&mut self) {
         if self.flags != 0 && self.has_room_in_schema() {
