@@ -6,6 +6,7 @@
 #   scripts/hosts.sh run CMD   bring all, then run CMD once with each that tare serves (`tare probe`), named by TARE_MARIADBD; fails
 #                              if one failed
 #   scripts/hosts.sh mysql     bring MySQL 9, 8 and 5.7, which only the lab's studies and the governor use; prints versions and paths
+#   scripts/hosts.sh mysql-tests   bring MySQL 9 once more, with the server's own test suite (400 MB, 1.2 GB unpacked)
 #
 # Each host is a folder that serves as --basedir: bin/mariadbd, a mariadb-install-db (bin/ or scripts/), share/, and where it
 # has plugins lib/mysql/plugin. Nothing needs a chroot or a container: start DIR/bin/mariadbd --basedir=DIR like any server,
@@ -18,6 +19,7 @@
 #   11.8              Debian's packages of the suite $TARE_HOSTS_SUITE (trixie). `sid` has a newer patch level, until it
 #                     moves on to another series.
 #   mysql-9           Debian sid's MySQL 9, likewise: DIR/bin/mysqld
+#   mysql-tests       the same with its clients and test suite, for scripts/mtr.sh mysql, and with valgrind
 #   mysql-8           Ubuntu's packages of 24.04, likewise
 #   mysql-5.7         Ubuntu's packages of 18.04, likewise
 #
@@ -120,7 +122,7 @@ from_packages() {
     need apt-get apt
     need dpkg-deb dpkg
     [ -e "$debian_keys" ] || die "$debian_keys is missing: apt-get install debian-archive-keyring"
-    say "$name: downloading packages (85 MB)"
+    say "$name: downloading packages"
     fresh "$name"
     # shellcheck disable=SC2086 # the packages are words
     fetch "$work/apt" "$sources" $packages >"$hosts/$name.log" 2>&1 || return 1
@@ -182,11 +184,11 @@ wrap() {
     # Debian's mariadb-install-db looks there.
     ln -s bin "$work/sbin"
     for program in "$@"; do
-        cat >"$work/bin/${program#*/}" <<END
+        cat >"$work/bin/${program##*/}" <<END
 #!/bin/sh
 exec '$linker' --library-path '$libraries' $named '$root/usr/$program' "\$@"
 END
-        chmod +x "$work/bin/${program#*/}"
+        chmod +x "$work/bin/${program##*/}"
     done
 }
 
@@ -220,6 +222,18 @@ mysql() {
     done
 }
 
+# The clients that the test runner starts, and the programs of the tests.
+mysql_tests() {
+    local clients=(mysql mysqladmin mysqlbinlog mysqlcheck mysqldump mysqlimport mysqlshow mysqlslap mysql_config_editor
+        mysql_migrate_keyring mysql_secure_installation mysql_test_event_tracking mysql_tzinfo_to_sql my_print_defaults
+        myisamchk myisam_ftdump myisamlog myisampack innochecksum ibd2sdi perror)
+    local tests=(mysqltest mysqltest_safe_process mysqlxtest mysql_client_test mysql_keyring_encryption_test comp_err)
+    mkdir -p "$hosts"
+    [ -n "$(version "$hosts/mysql-tests")" ] || from_debian mysql-tests 9 sid 'mysql-testsuite valgrind libc6-dbg' sbin/mysqld \
+        "${clients[@]/#/bin/}" "${tests[@]/#/lib/mysql-test/bin/}"
+    [ ! -e "$hosts/mysql-tests" ] || printf '%s %s\n' "$(version "$hosts/mysql-tests")" "$hosts/mysql-tests/bin/mysqld"
+}
+
 # Why tare disables itself in a server, which then has nothing to be tested; fails where it does not, or nobody can tell.
 unserved() {
     local program=${1%/bin/mariadbd}/root/usr/sbin/mariadbd status=0 said
@@ -248,11 +262,12 @@ case ${1:-bring} in
     list) list ;;
     bring) bring; list ;;
     mysql) mysql ;;
+    mysql-tests) mysql_tests ;;
     run)
         shift
         [ "$#" -gt 0 ] || die "run what?"
         bring
         run "$@"
         ;;
-    *) die "say nothing, list, mysql, or: run COMMAND" ;;
+    *) die "say nothing, list, mysql, mysql-tests, or: run COMMAND" ;;
 esac

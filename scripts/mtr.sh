@@ -8,20 +8,44 @@
 # scripts/mtr/host, which are about the server and show that tare does not hurt it. Those are stopped after
 # TARE_MTR_MINUTES (15) each time; how many there was no time for is said. Arguments go to the test runner
 # instead, such as the name of a test.
+#
+#   scripts/mtr.sh mysql [ARGUMENT ...]   the same for MySQL (`scripts/hosts.sh mysql-tests` brings its tests): its two suites,
+#                                         held against scripts/mtr/mysql-failures
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 here=$PWD
-suite=/usr/share/mysql/mysql-test
-: "${TARE_PROVIDER:=$here/target/release/libtare_mariadb.so}" "${TARE_MARIADBD:=/usr/sbin/mariadbd}"
-export TARE_PROVIDER TARE_MARIADBD
+product=mariadb
+if [ "${1:-}" = mysql ]; then
+    product=mysql
+    shift
+fi
 read -ra levels <<<"${TARE_TEST_LEVEL:-sampled lean}"
 unset MTR_BINDIR
 
 say() { printf 'mtr: %s\n' "$*"; }
 die() { say "$*" >&2; exit 1; }
-[ -x "$suite/mariadb-test-run" ] || die "the server's tests are missing: apt-get install mariadb-test"
-[ -e "$TARE_PROVIDER" ] || die "$TARE_PROVIDER is missing: build it with make provider"
+
+# Where the tests are, what runs them, and below which folder the runner looks for the server and all that belongs to it.
+if [ $product = mysql ]; then
+    host=$here/.hosts/mysql-tests
+    suite=$host/root/usr/lib/mysql-test
+    runner=(perl ./mysql-test-run.pl "--client-bindir=$host/bin" --suite-timeout=120 --max-save-core=0)
+    failures=scripts/mtr/mysql-failures
+    : "${TARE_PROVIDER:=$here/target/release/libtare_mysql.so}" "${TARE_MYSQLD:=$host/bin/mysqld}"
+    export TARE_PROVIDER TARE_MYSQLD PERL5LIB=$host/root/usr/share/perl5
+    [ -e "$suite/mysql-test-run.pl" ] || die "the server's tests are missing: scripts/hosts.sh mysql-tests"
+    [ -e "$TARE_PROVIDER" ] || die "$TARE_PROVIDER is missing: build it with make provider-mysql"
+else
+    host=/usr
+    suite=/usr/share/mysql/mysql-test
+    runner=(./mariadb-test-run)
+    failures=scripts/mtr/failures
+    : "${TARE_PROVIDER:=$here/target/release/libtare_mariadb.so}" "${TARE_MARIADBD:=/usr/sbin/mariadbd}"
+    export TARE_PROVIDER TARE_MARIADBD
+    [ -x "$suite/mariadb-test-run" ] || die "the server's tests are missing: apt-get install mariadb-test"
+    [ -e "$TARE_PROVIDER" ] || die "$TARE_PROVIDER is missing: build it with make provider"
+fi
 
 # The runner makes socket names of this; they have to be short.
 work=$(mktemp -d /tmp/tare-mtr-XXXX)
@@ -31,33 +55,36 @@ touch "$work.began"
 
 # The runner looks for a server below this folder; all but the server is the system's.
 mkdir -p "$work/server/sbin"
-for name in bin lib share; do ln -s "/usr/$name" "$work/server/$name"; done
+for name in bin lib share; do ln -s "$host/$name" "$work/server/$name"; done
 ln -s "$suite" "$work/server/mysql-test"
-ln -s "$here/scripts/mtr/mariadbd" "$work/server/sbin/mariadbd"
+[ $product = mysql ] && program=mysqld || program=mariadbd
+ln -s "$here/scripts/mtr/$program" "$work/server/sbin/$program"
 
 # run NAME [ARGUMENT ...]: runs tests; lines of `test status` in $work/NAME, what was printed in $work/NAME.out. A test is
-# called suite.test, one with combinations suite.test,combination, as the runner itself takes it.
+# called suite.test, one with combinations suite.test,combination, as the runner itself takes it. MySQL's runner says before each
+# how far it is, and runs `shutdown_report`, which is in no suite, at the end.
 run() {
     local name=$1
     shift
-    (cd "$suite" && ./mariadb-test-run --vardir="$work/var" --parallel="$(nproc)" --force --max-test-fail=0 --retry=0 \
-        --nowarnings --testcase-timeout=3 --max-save-datadir=0 "$@") >"$work/$name.out" 2>&1 || true
+    (cd "$suite" && "${runner[@]}" --vardir="$work/var" --parallel="$(nproc)" --force --max-test-fail=0 --retry=0 \
+        --nowarnings --testcase-timeout=3 --max-save-datadir=0 "$@") 2>&1 | sed -E 's/^\[ *[0-9]+%\] //' >"$work/$name.out" || true
     sed -nE "s/^([a-z_]+\.[^ ]+)( '([^']+)')? .*\[ (pass|fail|skipped) \].*/\1,\3 \4/p" "$work/$name.out" \
         | sed 's/, / /' | sort -u >"$work/$name"
     rm -rf "$work/var"
     [ -s "$work/$name" ] || { cat "$work/$name.out"; die "the runner ran no test"; }
 }
+on_builtin() { if [ $product = mysql ]; then MTR_BINDIR=$host run "$@"; else run "$@"; fi; }
 on_tare() { MTR_BINDIR=$work/server run "$@"; }
 with_status() { awk -v status="$2" '$2 == status { print $1 }' "$work/$1" | sort; }
 
-awk '/^[^#]/ { print $1 }' scripts/mtr/failures | sort >"$work/listed"
+awk '/^[^#]/ { print $1 }' $failures | sort >"$work/listed"
 status=0
 
 # compare TITLE [ARGUMENT ...]: on the built-in, then on tare at each level; says how many passed, and what surprises.
 compare() {
     local title=$1
     shift
-    run builtin "$@"
+    on_builtin builtin "$@"
     with_status builtin pass >"$work/passed.builtin"
     for TARE_TEST_LEVEL in "${levels[@]}"; do
         export TARE_TEST_LEVEL
@@ -126,7 +153,7 @@ surprises() {
     local test
     for test in $(comm -13 "$work/expected" "$work/failed"); do
         status=1
-        say "$test fails and is not in scripts/mtr/failures"
+        say "$test fails and is not in $failures"
         awk -v test="$test" '
             /^[a-z_]+\.[^ ]+ / { name = $1
                                  if ($2 ~ /^\x27/) { gsub(/\x27/, "", $2); name = name "," $2 }
@@ -135,7 +162,7 @@ surprises() {
     done
     for test in $(comm -23 "$work/expected" "$work/failed"); do
         status=1
-        say "$test passes: take it out of scripts/mtr/failures"
+        say "$test passes: take it out of $failures"
     done
 }
 
@@ -154,6 +181,7 @@ compare 'the suite perfschema' --suite=perfschema
 part 'of which dml_* and ddl_*, who may write what' '^perfschema\.(dml|ddl)_'
 part 'the others' -v '^perfschema\.(dml|ddl)_'
 compare 'the suite sysschema' --suite=sysschema
+[ $product = mariadb ] || exit "$status"
 mapfile -t host < <(awk '/^[^#]/ { print $1 }' scripts/mtr/host)
 compare "${#host[@]} tests of other suites" --suite-timeout="${TARE_MTR_MINUTES:-15}" "${host[@]}"
 ran=$(awk '{ sub(/,.*/, "", $1); print $1 }' "$work/tare" | sort -u | wc -l)

@@ -39,8 +39,8 @@ tool() {
 cargo_deb() { tool cargo-deb 3.8.0; }
 
 # Cargo's tree of what is built of `tare`, without what tests need and without other crates' wishes for features. The
-# program is built of all that the provider is.
-tree() { cargo tree --locked -p tare --target x86_64-unknown-linux-gnu "$@"; }
+# program is built of all that the provider for MariaDB is; that for MySQL has one crate of its own.
+tree() { cargo tree --locked -p tare -p tare-mysql --target x86_64-unknown-linux-gnu "$@"; }
 
 # Prints terms and notices of the crates that are in the files: their licences want them to go along. Each text stands there once.
 notices() (
@@ -73,10 +73,13 @@ build() {
     say "building $version optimised; this takes some minutes, without a word"
     mkdir -p "$files"
     # Without the commit's time, which nothing of it is in: what compiles C looks at it, and each commit would build all anew.
-    env -u SOURCE_DATE_EPOCH cargo rustc --quiet --locked --profile provider -p tare-mariadb --lib --crate-type cdylib --target-dir "$target/program" \
-        -- -C llvm-args=-align-all-functions=6
+    local provider
+    for provider in mariadb mysql; do
+        env -u SOURCE_DATE_EPOCH cargo rustc --quiet --locked --profile provider -p "tare-$provider" --lib --crate-type cdylib \
+            --target-dir "$target/program" -- -C llvm-args=-align-all-functions=6
+        strip --strip-unneeded -o "$files/libtare_$provider.so" "$target/program/provider/libtare_$provider.so"
+    done
     env -u SOURCE_DATE_EPOCH cargo build --quiet --locked --release -p tare --target-dir "$target/program"
-    strip --strip-unneeded -o "$files/libtare_mariadb.so" "$target/program/provider/libtare_mariadb.so"
     strip --strip-unneeded -o "$files/tare" "$target/program/release/tare"
     rm -rf "$files/man" "$files/completions"
     "$files/tare" documents "$files"
@@ -103,7 +106,7 @@ tarball() {
     rm -rf "${target:?}/$name"
     mkdir -p "$target/$name/"{bin,lib/tare,share}
     cp "$files/tare" "$target/$name/bin/"
-    cp "$files/libtare_mariadb.so" "$target/$name/lib/tare/"
+    cp "$files"/libtare_{mariadb,mysql}.so "$target/$name/lib/tare/"
     cp -r "$files/man" "$files/completions" "$target/$name/share/"
     cp "$files/NOTICES" README.md SECURITY.md ARCHITECTURE.md CONTRIBUTING.md SAFETY.md CHANGELOG.md COPYING LICENSE-* "$target/$name/"
     mkdir "$target/$name/docs"
@@ -119,7 +122,7 @@ scratch() {
     trap 'rm -rf "$work"' EXIT
 }
 
-# Prints what the program and the provider are made of.
+# Prints what the program and the providers are made of.
 sbom() {
     command -v jq >/dev/null || die "jq is missing: apt-get install jq"
     scratch

@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use mysql::Conn;
+use nix::sys::signal::Signal;
 use tare_server::datadir::Account;
 use tempfile::TempDir;
 
@@ -18,7 +19,8 @@ use crate::{Failure, Result};
 #[derive(Debug)]
 pub struct Mysql {
     // Declared before the folder: the process ends before its files are removed.
-    process: TestProcess,
+    process: Option<TestProcess>,
+    command: Command,
     home: TempDir,
 }
 
@@ -81,17 +83,56 @@ impl Mysql {
         command.args(CONSUMERS.map(|name| format!("--loose-performance-schema-consumer-{name}=ON")));
         command.args(options);
         command.envs(environment.iter().copied());
-        let mut server = Mysql { process: TestProcess::spawn(&mut command)?, home };
+        let mut server = Mysql { process: None, command, home };
+        server.resume()?;
+        Ok(Some(server))
+    }
+
+    /// Starts it again on the same data after [`Mysql::kill`] or [`Mysql::stop`], and waits until it answers.
+    ///
+    /// # Errors
+    /// When it does not answer; the text contains the server's log.
+    pub fn resume(&mut self) -> Result<()> {
+        assert!(self.process.is_none(), "the server runs already");
+        self.process = Some(TestProcess::spawn(&mut self.command)?);
         let answers = tare_server::poll(LIMIT, || {
-            let answers = server.client().is_ok();
-            // A state that cannot be asked for is as an end.
-            let is_over = !matches!(server.process.ended(), Ok(None));
-            (answers || is_over).then_some(answers)
+            let answers = self.client().is_ok();
+            (answers || !self.runs()).then_some(answers)
         });
         if answers != Some(true) {
-            return Err(Failure::Setup(format!("MySQL does not answer:\n{}", log(&server.home))));
+            return Err(Failure::Setup(format!("MySQL does not answer:\n{}", self.log())));
         }
-        Ok(Some(server))
+        Ok(())
+    }
+
+    /// Sends it SIGKILL while others still use it; [`Mysql::kill`] waits for its end.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn send_kill(&self) -> Result<()> {
+        let process = self.process.as_ref().ok_or_else(stopped)?;
+        process.signal(Signal::SIGKILL)
+    }
+
+    /// Kills it without a chance to clean up.
+    pub fn kill(&mut self) {
+        // Dropping a process kills it and waits for it.
+        self.process = None;
+    }
+
+    /// Shuts it down and returns its exit status.
+    ///
+    /// # Errors
+    /// When it does not run, or has not ended after [`LIMIT`].
+    pub fn stop(&mut self) -> Result<ExitStatus> {
+        let mut process = self.process.take().ok_or_else(stopped)?;
+        process.signal(Signal::SIGTERM)?;
+        process.wait(LIMIT)
+    }
+
+    /// Takes the preloaded library away from the next start.
+    pub fn take_library_away(&mut self) {
+        self.command.env_remove("LD_PRELOAD");
     }
 
     /// Connects as `root`.
@@ -109,7 +150,13 @@ impl Mysql {
 
     /// Returns whether it still runs.
     pub fn runs(&mut self) -> bool {
-        matches!(self.process.ended(), Ok(None))
+        // A state that cannot be asked for is as an end.
+        self.process.as_mut().is_some_and(|process| matches!(process.ended(), Ok(None)))
+    }
+
+    /// Returns its process id while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(TestProcess::id)
     }
 
     /// Returns the path of its socket.
@@ -124,6 +171,10 @@ impl Mysql {
     pub fn schema(&self) -> Result<SchemaConnection> {
         Ok(SchemaConnection::of_server(self.client()?))
     }
+}
+
+fn stopped() -> Failure {
+    Failure::Setup("the server is stopped".to_owned())
 }
 
 /// Consumers that are off by default, if the series has them.

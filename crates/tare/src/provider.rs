@@ -44,9 +44,14 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     find_file(FILE, named)
 }
 
-/// Finds the provider for an installation.
-pub(crate) fn find_for(installation: &Installation, named: Option<&Path>) -> Result<PathBuf> {
-    find_file(if installation.is_mysql() { MYSQL_FILE } else { FILE }, named)
+/// Finds the provider for a server, which is MySQL's or MariaDB's.
+pub(crate) fn find_for(is_mysql: bool, named: Option<&Path>) -> Result<PathBuf> {
+    find_file(file_for(is_mysql), named)
+}
+
+/// Returns the name of the file for a server, which is MySQL's or MariaDB's.
+pub(crate) fn file_for(is_mysql: bool) -> &'static str {
+    if is_mysql { MYSQL_FILE } else { FILE }
 }
 
 fn find_file(file: &str, named: Option<&Path>) -> Result<PathBuf> {
@@ -59,9 +64,10 @@ fn find_file(file: &str, named: Option<&Path>) -> Result<PathBuf> {
     // The path is written into a unit, so it has no `..` and no links.
     let found =
         candidates(folder, file).into_iter().find(|p| p.is_file()).and_then(|p| p.canonicalize().ok());
+    let target = if file == MYSQL_FILE { "provider-mysql" } else { "build" };
     found.with_context(|| {
         format!(
-            "{file} was found neither beside {} nor in ../lib/tare; build it with `make build` in the source, or name \
+            "{file} was found neither beside {} nor in ../lib/tare; build it with `make {target}` in the source, or name \
              it with --provider PATH",
             program.display()
         )

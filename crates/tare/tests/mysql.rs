@@ -252,8 +252,8 @@ fn a_server_that_runs_with_tare_is_told_from_one_that_tare_left_alone() {
     }
 }
 
-#[test]
-fn a_unit_of_mysqls_is_left_alone_by_install() {
+/// A machine below a folder: a unit, a server's program, the C library, this program and both providers.
+fn machine(options: &str) -> TempDir {
     let root = folder();
     let write = |path: &str, text: &[u8]| {
         let path = root.path().join(path);
@@ -262,26 +262,85 @@ fn a_unit_of_mysqls_is_left_alone_by_install() {
     };
     let program = compiled(&root, "program", &server("9.7.4", "", ""), &["-rdynamic"]);
     write("usr/sbin/mysqld", &fs::read(program).expect("the program"));
-    write("etc/systemd/system/mysql.service", b"[Service]\nExecStart=/usr/sbin/mysqld\nUser=mysql\n");
+    write("lib/systemd/system/mysql.service", b"[Service]\nExecStart=/usr/sbin/mysqld\n");
+    write("etc/mysql/my.cnf", b"!includedir /etc/mysql/conf.d\n");
+    write("etc/mysql/conf.d/own.cnf", options.as_bytes());
+    write("var/lib/mysql/ibdata1", b"");
     write("usr/bin/tare", b"");
-    write("usr/lib/tare/libtare_mariadb.so", b"");
-    let at = root.path().to_str().expect("UTF-8");
-    let provider = root.path().join("usr/lib/tare/libtare_mariadb.so");
+    let maps = fs::read_to_string("/proc/self/maps").expect("maps");
+    let libc = maps
+        .lines()
+        .find_map(|line| line.split_whitespace().last().filter(|path| path.ends_with("/libc.so.6")));
+    write("lib/x86_64-linux-gnu/libc.so.6", &fs::read(libc.expect("a C library")).expect("it"));
+    let built = compiled(&root, "provider", "int nothing;", &["-shared", "-fPIC"]);
+    for name in ["libtare_mysql.so", "libtare_mariadb.so"] {
+        write(&format!("usr/lib/tare/{name}"), &fs::read(&built).expect("it"));
+    }
+    root
+}
+
+/// Runs `tare` on the machine below a folder; returns its exit status and what it says of the first server.
+fn at(root: &TempDir, arguments: &[&str]) -> (Option<i32>, Value) {
+    let ran =
+        output(&[arguments, &["--root", root.path().to_str().expect("UTF-8"), "--format", "json"]].concat());
+    let mut report: Value =
+        serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{}", text(&ran.stderr)));
+    (ran.status.code(), report["servers"][0].take())
+}
+
+const DROP_IN: &str = "etc/systemd/system/mysql.service.d/zz-tare.conf";
+const OPTIONS: &str = "etc/mysql/conf.d/90-tare.cnf";
+
+#[test]
+fn install_makes_a_unit_of_mysqls_load_the_provider_for_mysql_and_uninstall_takes_it_away() {
+    let root = machine("");
+    let provider = root.path().join("usr/lib/tare/libtare_mysql.so");
     let provider = provider.to_str().expect("UTF-8");
-    let installed = output(&["install", "--root", at, "--provider", provider, "--format", "json"]);
-    let report: Value =
-        serde_json::from_slice(&installed.stdout).unwrap_or_else(|_| panic!("{}", text(&installed.stderr)));
-    let server = &report["servers"][0];
-    assert_eq!(
-        (&server["server"], &server["state"]),
-        (&"mysql.service".into(), &"refused".into()),
-        "{report}"
-    );
-    let what = server["findings"][0]["what"].as_str().expect("a finding");
-    assert!(what.contains("no `tare install` yet"), "{what}");
-    assert_eq!(server["changes"], serde_json::json!([]), "{report}");
-    let doctor = output(&["doctor", "--root", at]);
-    let said = text(&doctor.stdout);
+    let said = text(&output(&["doctor", "--root", root.path().to_str().expect("UTF-8")]).stdout);
     assert!(said.contains("mysql.service (9.7.4): tare is not active"), "{said}");
-    assert!(said.contains("does not name libtare_mysql.so"), "{said}");
+    assert!(said.contains("does not name libtare_mysql.so. To do: tare install"), "{said}");
+
+    let (status, server) = at(&root, &["install", "--provider", provider]);
+    assert_eq!(
+        (status, &server["server"], &server["state"]),
+        (Some(0), &"mysql.service".into(), &"changed".into()),
+        "{server}"
+    );
+    let read = |path: &str| {
+        fs::read_to_string(root.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    assert!(read(DROP_IN).contains("TARE_PRELOAD=/usr/lib/tare/libtare_mysql.so\n"), "{}", read(DROP_IN));
+    let options = read(OPTIONS);
+    assert!(options.contains("\n[tare]\n") && !options.contains("plugin-load"), "{options}");
+    let (_, server) = at(&root, &["doctor"]);
+    let checks: Vec<&str> = server["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter_map(|it| it["check"].as_str())
+        .collect();
+    assert_eq!(checks, ["process"], "it does not run, and nothing is wrong: {server}");
+
+    let (status, server) = at(&root, &["uninstall"]);
+    assert_eq!((status, &server["state"]), (Some(0), &"changed".into()), "{server}");
+    assert!(!root.path().join(DROP_IN).exists() && !root.path().join(OPTIONS).exists());
+}
+
+#[test]
+fn install_names_what_is_in_the_way_on_a_server_of_mysqls() {
+    for (options, provider, check, word) in [
+        ("[mysqld]\nperformance_schema=OFF\n", "libtare_mysql.so", "performance-schema", "works inside it"),
+        ("[tare]\nlevel=sometimes\n", "libtare_mysql.so", "options", "level"),
+        ("[tare]\nenabled=OFF\n", "libtare_mysql.so", "options", "switched off"),
+        ("", "libtare_mariadb.so", "provider", "is for MariaDB's servers"),
+    ] {
+        let root = machine(options);
+        let provider = root.path().join("usr/lib/tare").join(provider);
+        let (status, server) = at(&root, &["install", "--provider", provider.to_str().expect("UTF-8")]);
+        assert_eq!((status, &server["state"]), (Some(1), &"refused".into()), "{server}");
+        assert_eq!(server["changes"], serde_json::json!([]), "{server}");
+        let finding = &server["findings"][0];
+        let what = finding["what"].as_str().expect("a finding");
+        assert!(finding["check"] == check && what.contains(word), "{server}");
+    }
 }

@@ -95,6 +95,26 @@ fn apt_is_told_of_a_server_that_tare_would_not_serve_and_of_no_other() {
     assert_eq!(hook("off", &[&other]).status.code(), Some(0));
 }
 
+/// Both providers are built, and are in the package and in the tarball.
+#[test]
+fn both_providers_are_shipped() {
+    let script = read("scripts/package.sh");
+    assert!(script.contains("for provider in mariadb mysql; do"), "built");
+    assert!(
+        script.contains(r#"cp "$files"/libtare_{mariadb,mysql}.so "$target/$name/lib/tare/""#),
+        "in the tarball"
+    );
+    let manifest: toml::Table = read("crates/tare/Cargo.toml").parse().expect("TOML");
+    let assets = manifest["package"]["metadata"]["deb"]["assets"].as_array().expect("assets");
+    for name in ["libtare_mariadb.so", "libtare_mysql.so"] {
+        let is_it = |asset: &toml::Value| {
+            asset[0].as_str().is_some_and(|it| it.ends_with(name))
+                && asset[1].as_str() == Some("usr/lib/tare/")
+        };
+        assert!(assets.iter().any(is_it), "{name} is not in the package");
+    }
+}
+
 /// The package's file has apt call the hook, and only while the hook is there.
 #[test]
 fn apt_calls_the_hook() {

@@ -5,6 +5,7 @@
 
 use std::ffi::{c_char, c_void};
 use std::mem::offset_of;
+use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::atomic::AtomicU64;
 
 use super::Class;
@@ -16,6 +17,9 @@ pub const PROGRESS: u32 = 8;
 pub const COLLECT_TEXT: u32 = 4;
 /// Flag of a statement's locker for the server: the digest is wanted.
 pub const COLLECT_DIGEST: u32 = 8;
+
+/// Where a size lies that is set aside within the name of the schema.
+const ASIDE: usize = 192 - size_of::<usize>();
 
 /// The locker of a statement (`PSI_statement_locker_state_v5`).
 #[repr(C)]
@@ -35,7 +39,9 @@ pub struct StatementLocker {
     pub(crate) thread: *mut c_void,
     /// In the place of the built-in's clocks: see [`crate::server::thread::ServerThread::begin_memory`].
     pub(crate) controlled_before: [u64; 2],
-    /// In the place of the built-in's sizes of memory: the statement here; null: it is not counted here.
+    /// In the place of the built-in's sizes of memory: the statement here; null: it is not counted here. The
+    /// built-in, which counts for a telemetry session, writes a size there at the start of a statement within
+    /// a stored program.
     pub(crate) place: *mut c_void,
     /// The slab of its thread.
     pub(crate) slab: *mut c_void,
@@ -66,6 +72,31 @@ pub struct StatementLocker {
 }
 
 impl StatementLocker {
+    /// Moves the size that the built-in has written over `place` to the end of the name of the schema, unless
+    /// that is full. For a statement that the built-in counts.
+    #[cold]
+    pub(crate) fn set_size_aside(&mut self) {
+        if self.has_room_in_schema() {
+            self.schema[ASIDE..].copy_from_slice(&self.place.addr().to_ne_bytes());
+        }
+        self.place = null_mut();
+    }
+
+    /// Undoes [`StatementLocker::set_size_aside`] before the built-in ends the statement. Of one that it does
+    /// not count the built-in does not read the size.
+    #[cold]
+    pub(crate) fn put_size_back(&mut self) {
+        if self.flags != 0 && self.has_room_in_schema() {
+            let mut size = [0; size_of::<usize>()];
+            size.copy_from_slice(&self.schema[ASIDE..]);
+            self.place = without_provenance_mut(usize::from_ne_bytes(size));
+        }
+    }
+
+    fn has_room_in_schema(&self) -> bool {
+        self.schema_length as usize <= ASIDE
+    }
+
     /// Returns whether one of the counters is not 0.
     #[inline(always)]
     pub(crate) fn has_counters(&self) -> bool {
@@ -85,7 +116,7 @@ pub struct DigestStorage {
     /// The number of the identifiers' character set.
     pub(crate) charset: u32,
     pub(crate) tokens: *mut u8,
-    pub(crate) capacity: u32,
+    pub(crate) capacity: usize,
 }
 
 /// A text of the server's (`String`).

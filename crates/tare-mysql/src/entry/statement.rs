@@ -89,8 +89,8 @@ pub(crate) unsafe extern "C" fn start_statement(
         cold_path();
         // SAFETY: the server's promise: its locker; and the function's own type and arguments.
         return unsafe {
-            (*locker).place = null_mut();
             START.function::<Start>()(locker, schema, schema_length, file, line);
+            (*locker).set_size_aside();
         };
     }
     // SAFETY: the server's promise: its locker, with an instrument, a character set and a program.
@@ -232,6 +232,7 @@ pub(crate) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
     let it = unsafe { &mut *locker };
     // SAFETY: as above.
     let Some(statement) = (unsafe { kept(it) }) else {
+        it.put_size_back();
         // SAFETY: the function's own type and arguments.
         return unsafe { END.function::<End>()(locker, diagnostics) };
     };
@@ -340,7 +341,7 @@ fn count_digest(statement: Statement, digest: *const DigestStorage) {
 fn tokens<'a>(digest: *const DigestStorage) -> Option<DigestTokens<'a>> {
     // SAFETY: null, or what the parser has filled for the session, which still runs this statement.
     let digest = unsafe { digest.as_ref() }?;
-    let is_valid = !digest.tokens.is_null() && digest.length <= digest.capacity as usize;
+    let is_valid = !digest.tokens.is_null() && digest.length <= digest.capacity;
     // SAFETY: as above: as many bytes as it says.
     let bytes = is_valid.then(|| unsafe { std::slice::from_raw_parts(digest.tokens, digest.length) })?;
     Some(DigestTokens { bytes, charset: digest.charset, cut: digest.is_full, hash: digest::hash })

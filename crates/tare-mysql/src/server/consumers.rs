@@ -38,6 +38,13 @@ pub(crate) fn all() -> impl Iterator<Item = (Consumer, &'static AtomicU8)> {
     FOLLOWED.into_iter().zip(FLAGS.get().into_iter().flatten().copied())
 }
 
+/// Returns whether the built-in has the consumer `thread_instrumentation` on. While it is off, threads are
+/// not told apart, and INSTRUMENTED of a thread has no meaning.
+pub(crate) fn thread_instrumentation() -> bool {
+    let mut all = all();
+    all.any(|(consumer, flag)| consumer == Consumer::ThreadInstrumentation && flag.load(Relaxed) != 0)
+}
+
 /// Sets the engine's consumers to what the built-in's are, unless a panic has switched instrumentation off.
 pub(crate) fn follow() {
     if failure().is_some() {

@@ -39,7 +39,7 @@ fn storage(tokens: &[u8], charset: u32, is_full: bool) -> DigestStorage {
         hash: [0; 32],
         charset,
         tokens: tokens.as_ptr().cast_mut(),
-        capacity: u32::try_from(tokens.len()).unwrap_or(0),
+        capacity: tokens.len(),
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn running(address: usize) -> Option<RunningTokens> {
     let word = |at| field(&storage, at).and_then(|word| usize::try_from(word).ok());
     let number = |at| field(&storage, at).map(|word| word as u32);
     let length = word(offset_of!(DigestStorage, length))?;
-    let capacity = number(offset_of!(DigestStorage, capacity))? as usize;
+    let capacity = word(offset_of!(DigestStorage, capacity))?;
     if length == 0 || length > capacity.min(MOST_TOKENS) {
         return None;
     }

@@ -141,6 +141,12 @@ pub(crate) fn follow() {
         let known = STATEMENTS.known.get(class.index as usize).map_or(0, |known| known.load(Relaxed));
         follow_one(known, class);
     }
+    follow_transactions();
+}
+
+/// Sets the engine's flags of the instrument of transactions to the built-in's, which has read them from its
+/// options before the first thread.
+pub(super) fn follow_transactions() {
     if let Some(class) = TRANSACTION.get() {
         follow_one(fixed::TRANSACTION, class);
     }

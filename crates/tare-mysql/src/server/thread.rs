@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU32, AtomicU64, Ordering::R
 use tare_engine::ThreadRef;
 use tare_host::process::{ENGINE, guard};
 
-use super::threads;
+use super::{consumers, threads};
 use crate::abi::{Class, THREAD_CLASS, THREAD_ID, THREAD_INSTRUMENTED};
 
 /// Where the built-in's thread-local variable lies, relative to the thread pointer. Set before any call is
@@ -110,7 +110,15 @@ pub(crate) fn current() -> Option<ServerThread> {
 /// Makes the slab of the calling thread current, and returns the thread. `None`: its events are not wanted.
 #[inline(always)]
 pub(crate) fn settled() -> Option<ServerThread> {
-    current().filter(|thread| thread.flag(THREAD_INSTRUMENTED) && thread.is_entered())
+    let is_wanted = |thread: &ServerThread| thread.flag(THREAD_INSTRUMENTED) || is_every_thread_wanted();
+    current().filter(|thread| is_wanted(thread) && thread.is_entered())
+}
+
+/// Returns whether threads that are not instrumented count, too.
+#[cold]
+#[inline(never)]
+extern "C" fn is_every_thread_wanted() -> bool {
+    !consumers::thread_instrumentation()
 }
 
 impl ServerThread {

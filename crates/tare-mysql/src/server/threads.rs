@@ -9,7 +9,7 @@ use tare_engine::{Registration, ThreadRef};
 use tare_host::process::ENGINE;
 
 use super::thread::{ServerThread, settled};
-use super::{consumers, instruments};
+use super::{consumers, events, instruments};
 use crate::abi::events::THREAD_PROCESSLIST_ID;
 use crate::abi::{THREAD_COMMAND, THREAD_HISTORY, THREAD_OS_ID};
 
@@ -26,6 +26,7 @@ fn slabs() -> MutexGuard<'static, Slabs> {
 /// none.
 pub(super) fn enter(thread: ServerThread, id: u64) -> bool {
     consumers::follow();
+    events::follow_transactions();
     let (_, slab) = *slabs().entry(id).or_insert_with(|| (thread, new_slab(thread, id)));
     ENGINE.set_current_thread(slab);
     slab.is_some()

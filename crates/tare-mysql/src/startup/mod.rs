@@ -92,6 +92,7 @@ fn config(options: Options) -> Config {
         history_long_size: by_type(&options.history_long_size),
         sources: options.source,
         digests_size: options.digests_size,
+        parties_size: options.parties_size,
         max_digest_length: options.max_digest_length,
         max_sql_text_length: options.max_sql_text_length,
         max_digest_sample_age: options.max_digest_sample_age,

@@ -47,15 +47,19 @@ impl Shares {
             served::set_delete(at, share.delete_all_rows);
             share.callbacks = functions.callbacks;
             share.open_table = self.open;
+            served::set_row_count(at, share.row_count);
             share.delete_all_rows = functions.delete_all_rows as *const c_void;
+            share.row_count = functions.row_count as *const c_void;
             share.position_length = size_of::<Position>() as u32;
         }
         for (share, table) in self.refreshed.into_iter().zip(&refreshed::REFRESHED) {
             // SAFETY: as above.
             let share = unsafe { &mut *share };
-            table.open.set(share.open_table.expose_provenance());
+            if let Some(open) = table.open_here {
+                table.open.set(share.open_table.expose_provenance());
+                share.open_table = open as *const c_void;
+            }
             table.delete.set(share.delete_all_rows.expose_provenance());
-            share.open_table = table.open_here as *const c_void;
             share.delete_all_rows = table.delete_here as *const c_void;
         }
     }

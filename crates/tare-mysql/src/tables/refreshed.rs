@@ -4,6 +4,8 @@
 //! `events_waits_summary_by_instance` has locks, whose sums tare keeps in the built-in's objects anyway, and
 //! files and sockets. `objects_summary_global_by_type` has tables, and stored programs, which are the
 //! built-in's. `memory_summary_global_by_event_name` has the built-in's own memory as well.
+//!
+//! `accounts`, `users` and `hosts` have nothing of tare's, but their TRUNCATE resets what it counts of them.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -31,14 +33,14 @@ pub(crate) struct Refreshed {
     pub(crate) open: Original,
     /// The built-in's function that deletes all its rows.
     pub(crate) delete: Original,
-    /// The functions that stand in for these.
-    pub(crate) open_here: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
-    /// See [`Refreshed::open_here`].
+    /// What stands in for the one that opens it; `None`: nothing does.
+    pub(crate) open_here: Option<unsafe extern "C" fn(*mut c_void) -> *mut c_void>,
+    /// What stands in for the one that deletes all its rows.
     pub(crate) delete_here: unsafe extern "C" fn() -> c_int,
 }
 
 /// Every table that is refreshed.
-pub(crate) static REFRESHED: [Refreshed; 3] = [
+pub(crate) static REFRESHED: [Refreshed; 6] = [
     Refreshed {
         symbols: [
             c"_ZN38table_events_waits_summary_by_instance7m_shareE",
@@ -48,7 +50,7 @@ pub(crate) static REFRESHED: [Refreshed; 3] = [
         ],
         open: Original::new(),
         delete: Original::new(),
-        open_here: open_waits_by_instance,
+        open_here: Some(open_waits_by_instance),
         delete_here: delete_waits_by_instance,
     },
     Refreshed {
@@ -60,21 +62,57 @@ pub(crate) static REFRESHED: [Refreshed; 3] = [
         ],
         open: Original::new(),
         delete: Original::new(),
-        open_here: open_objects,
+        open_here: Some(open_objects),
         delete_here: delete_objects,
+    },
+    Refreshed {
+        symbols: [
+            c"_ZN14table_accounts7m_shareE",
+            c"_ZN14table_accounts6createEP22PFS_engine_table_share",
+            c"_ZN17cursor_by_account13get_row_countEv",
+            c"_ZN14table_accounts15delete_all_rowsEv",
+        ],
+        open: Original::new(),
+        delete: Original::new(),
+        open_here: None,
+        delete_here: delete_accounts,
+    },
+    Refreshed {
+        symbols: [
+            c"_ZN11table_users7m_shareE",
+            c"_ZN11table_users6createEP22PFS_engine_table_share",
+            c"_ZN14cursor_by_user13get_row_countEv",
+            c"_ZN11table_users15delete_all_rowsEv",
+        ],
+        open: Original::new(),
+        delete: Original::new(),
+        open_here: None,
+        delete_here: delete_users,
+    },
+    Refreshed {
+        symbols: [
+            c"_ZN11table_hosts7m_shareE",
+            c"_ZN11table_hosts6createEP22PFS_engine_table_share",
+            c"_ZN14cursor_by_host13get_row_countEv",
+            c"_ZN11table_hosts15delete_all_rowsEv",
+        ],
+        open: Original::new(),
+        delete: Original::new(),
+        open_here: None,
+        delete_here: delete_hosts,
     },
     Refreshed {
         symbols: served::symbols!("31table_mems_global_by_event_name"),
         open: Original::new(),
         delete: Original::new(),
-        open_here: open_memory,
+        open_here: Some(open_memory),
         delete_here: delete_memory,
     },
 ];
 
 /// Returns every table that is refreshed, with or without that of memory, which is the last one.
 pub(crate) fn refreshed_with(memory: bool) -> &'static [Refreshed] {
-    if memory { &REFRESHED } else { &REFRESHED[..2] }
+    if memory { &REFRESHED } else { &REFRESHED[..REFRESHED.len() - 1] }
 }
 
 /// Where the built-in keeps the address of its sums of memory by instrument. Set before any table is opened.
@@ -174,11 +212,23 @@ unsafe extern "C" fn open_memory(share: *mut c_void) -> *mut c_void {
         });
     });
     // SAFETY: the share's own function, of this type.
-    unsafe { REFRESHED[2].open.function::<unsafe extern "C" fn(*mut c_void) -> *mut c_void>()(share) }
+    unsafe { REFRESHED[5].open.function::<unsafe extern "C" fn(*mut c_void) -> *mut c_void>()(share) }
 }
 
 unsafe extern "C" fn delete_memory() -> c_int {
-    served::delete(|| served::named("memory_summary_global_by_event_name"), &REFRESHED[2].delete)
+    served::delete(|| served::named("memory_summary_global_by_event_name"), &REFRESHED[5].delete)
+}
+
+unsafe extern "C" fn delete_accounts() -> c_int {
+    served::delete(|| served::named("accounts"), &REFRESHED[2].delete)
+}
+
+unsafe extern "C" fn delete_users() -> c_int {
+    served::delete(|| served::named("users"), &REFRESHED[3].delete)
+}
+
+unsafe extern "C" fn delete_hosts() -> c_int {
+    served::delete(|| served::named("hosts"), &REFRESHED[4].delete)
 }
 
 unsafe extern "C" fn delete_waits_by_instance() -> c_int {

@@ -114,6 +114,7 @@ static WAITS: [Served; 8] = [
 pub(crate) struct Functions {
     pub(crate) callbacks: Callbacks<Handle>,
     pub(crate) delete_all_rows: unsafe extern "C" fn() -> c_int,
+    pub(crate) row_count: unsafe extern "C" fn() -> u64,
 }
 
 /// The most tables that can be served.
@@ -132,7 +133,11 @@ pub(crate) fn functions() -> Vec<Functions> {
 }
 
 fn of<const AT: usize>() -> Functions {
-    Functions { callbacks: handle::callbacks(open::<AT>), delete_all_rows: delete_all_rows::<AT> }
+    Functions {
+        callbacks: handle::callbacks(open::<AT>),
+        delete_all_rows: delete_all_rows::<AT>,
+        row_count: row_count::<AT>,
+    }
 }
 
 /// Returns the table at a position of [`served`], with all of MySQL's columns in its order.
@@ -180,6 +185,24 @@ static DELETES: [Original; MOST] = [const { Original::new() }; MOST];
 /// Sets the built-in's function that deletes all rows of the table at a position of [`served`].
 pub(crate) fn set_delete(at: usize, function: *const c_void) {
     DELETES[at].set(function.expose_provenance());
+}
+
+/// The number of rows that the optimizer is told of where the built-in's own array has no room: it looks up
+/// nothing by the index of a table without rows.
+const SOME_ROWS: u64 = 1000;
+
+/// The built-in's functions that estimate the number of rows.
+static ROW_COUNTS: [Original; MOST] = [const { Original::new() }; MOST];
+
+/// Sets the built-in's function that estimates the number of rows of the table at a position of [`served`].
+pub(crate) fn set_row_count(at: usize, function: *const c_void) {
+    ROW_COUNTS[at].set(function.expose_provenance());
+}
+
+unsafe extern "C" fn row_count<const AT: usize>() -> u64 {
+    // SAFETY: the share's own function, of this type.
+    let rows = unsafe { ROW_COUNTS[AT].function::<unsafe extern "C" fn() -> u64>()() };
+    if rows == 0 { SOME_ROWS } else { rows }
 }
 
 unsafe extern "C" fn delete_all_rows<const AT: usize>() -> c_int {

@@ -3,16 +3,18 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::mysql_server::Mysql;
 use tare_testkit::subject::setting;
 
-use crate::{lines, number, subject};
+use crate::socket::{connect, path, status};
+use crate::{lines, number, rows, subject};
 
 const THREADS: u64 = 24;
 
 /// Errors of a statement in the middle of chaos: what another session did.
-const EXPECTED: [u16; 12] = [
+const EXPECTED: [u16; 14] = [
     1007, // the database exists
     1050, // the table exists
     1051, 1146, // there is no such table
@@ -21,27 +23,60 @@ const EXPECTED: [u16; 12] = [
     1205, 1213, // a lock was not to be had
     1305, // there is no such procedure
     1412, // the table's definition has changed
+    1356, // a view of sys looks at a table that is just made or dropped
+    3024, // it took too long
 ];
 
-/// Does what one of the sessions does, until the time is over. Returns the number of its statements.
-fn session(server: &Mysql, number: u64, until: Instant) -> u64 {
-    let mut random = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = move |below: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % below
-    };
-    let mut done = 0;
-    while Instant::now() < until {
-        let Ok(mut conn) = server.client() else { continue };
+/// What the sessions share.
+struct Chaos<'s> {
+    server: &'s Mysql,
+    /// Every table and view of performance_schema and sys.
+    everything: Vec<String>,
+    until: Instant,
+    done: AtomicU64,
+}
+
+impl Chaos<'_> {
+    fn goes_on(&self) -> bool {
+        Instant::now() < self.until
+    }
+
+    /// Does what one of the sessions does, until the time is over.
+    fn session(&self, number: u64) {
+        let mut random = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut next = move |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below
+        };
+        while self.goes_on() {
+            if number % 8 == 7 {
+                self.at_the_socket(&mut next);
+            } else if let Ok(mut conn) = self.server.client() {
+                self.life(&mut conn, number, &mut next);
+            }
+        }
+    }
+
+    /// Does 50 statements on a connection, or as many until it is killed.
+    fn life(&self, conn: &mut Conn, number: u64, next: &mut impl FnMut(u64) -> u64) {
         for _ in 0..50 {
-            if Instant::now() >= until {
+            if !self.goes_on() {
                 break;
             }
-            let sql = statement(number, &mut next);
+            let sql = match number % 8 {
+                6 => {
+                    let at = next(self.everything.len() as u64) as usize;
+                    format!(
+                        "SELECT /*+ MAX_EXECUTION_TIME(5000) */ * FROM {} LIMIT 3000",
+                        self.everything[at]
+                    )
+                }
+                role => statement(role, next),
+            };
             match conn.query_drop(&sql) {
-                Ok(()) => done += 1,
+                Ok(()) => drop(self.done.fetch_add(1, Relaxed)),
                 Err(mysql::Error::MySqlError(error)) if EXPECTED.contains(&error.code) => {}
                 Err(mysql::Error::MySqlError(error)) => panic!("{sql}: {error}"),
                 // Killed.
@@ -49,10 +84,40 @@ fn session(server: &Mysql, number: u64, until: Instant) -> u64 {
             }
         }
     }
-    done
+
+    /// Reads, resets and sets over tare's socket, which nobody kills.
+    fn at_the_socket(&self, next: &mut impl FnMut(u64) -> u64) {
+        let mut tare = connect(&path(self.server));
+        let tables: Vec<String> =
+            rows(&mut tare, "SHOW TABLES FROM performance_schema").into_iter().flatten().flatten().collect();
+        for _ in 0..50 {
+            if !self.goes_on() {
+                break;
+            }
+            let table = &tables[next(tables.len() as u64) as usize];
+            let sql = match next(10) {
+                0 => {
+                    let rate = ["1000/s", "1/1", "1/8", "1/64", "1/1000"][next(5) as usize];
+                    format!("UPDATE tare_status SET VALUE = '{rate}' WHERE NAME = 'sample'")
+                }
+                1 => {
+                    let slow = ["1s", "1ms", "10ms"][next(3) as usize];
+                    format!("UPDATE tare_status SET VALUE = '{slow}' WHERE NAME = 'slow_after'")
+                }
+                2 => {
+                    let pace = ["1s", "100ms", "OFF"][next(3) as usize];
+                    format!("UPDATE tare_status SET VALUE = '{pace}' WHERE NAME = 'ash_interval'")
+                }
+                3 if table.starts_with("events_") => format!("TRUNCATE {table}"),
+                _ => format!("SELECT * FROM {table}"),
+            };
+            tare.query_drop(&sql).unwrap_or_else(|error| panic!("at the socket: {sql}: {error}"));
+            self.done.fetch_add(1, Relaxed);
+        }
+    }
 }
 
-fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
+fn statement(role: u64, next: &mut impl FnMut(u64) -> u64) -> String {
     const TABLES: [&str; 32] = [
         "events_waits_current",
         "events_waits_history",
@@ -90,7 +155,7 @@ fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
     let table = TABLES[next(TABLES.len() as u64) as usize];
     let on = ["YES", "NO"][next(2) as usize];
     let any = next(14);
-    match number % 6 {
+    match role {
         0 => settings(table, on, any),
         1 if any < 4 => format!("CREATE TABLE IF NOT EXISTS chaos.d{} (i INT PRIMARY KEY, t TEXT)", next(4)),
         1 if any < 8 => format!("DROP TABLE IF EXISTS chaos.d{}", next(4)),
@@ -150,6 +215,9 @@ fn settings(table: &str, on: &str, any: u64) -> String {
     }
 }
 
+/// Counts of `tare_status` that say what was lost.
+const LOST: &str = "SELECT NAME, VALUE FROM tare_status WHERE NAME LIKE '%lost%' AND VALUE <> '0'";
+
 #[test]
 fn sessions_that_change_everything_crash_nothing() {
     let Some(mut server) = subject(&["--max-connections=200"]) else { return };
@@ -157,20 +225,33 @@ fn sessions_that_change_everything_crash_nothing() {
     for sql in ["CREATE DATABASE chaos", "CREATE TABLE chaos.t (id INT PRIMARY KEY, c INT)"] {
         conn.query_drop(sql).expect("a statement");
     }
+    let everything = "SELECT CONCAT(table_schema, '.`', table_name, '`') FROM information_schema.tables \
+        WHERE table_schema IN ('performance_schema', 'sys')";
+    let everything: Vec<String> = rows(&mut conn, everything).into_iter().flatten().flatten().collect();
+    assert!(everything.len() > 200, "{everything:?}");
     drop(conn);
     let until = Instant::now() + Duration::from_secs(setting("TARE_CHAOS_SECONDS", 20));
-    let done = AtomicU64::new(0);
+    let chaos = Chaos { server: &server, everything, until, done: AtomicU64::new(0) };
     std::thread::scope(|scope| {
-        for number in 0..THREADS {
-            let (server, done) = (&server, &done);
-            scope.spawn(move || done.fetch_add(session(server, number, until), Relaxed));
-        }
+        let chaos = &chaos;
+        (0..THREADS).for_each(|number| drop(scope.spawn(move || chaos.session(number))));
     });
-    println!("{} statements", done.load(Relaxed));
-    assert!(done.load(Relaxed) > 100);
+    let done = chaos.done.into_inner();
+    println!("{done} statements");
+    assert!(done > 100);
     assert!(server.runs(), "{}", server.log());
-    let lines = lines(&server);
-    assert_eq!(lines.len(), 1, "{lines:?}");
+    let said = lines(&server);
+    assert_eq!(said.len(), 1, "{said:?}");
+    let mut tare = connect(&path(&server));
+    assert_eq!(status(&mut tare, "stopped"), "none", "a thread of tare's");
+    println!("lost: {:?}", rows(&mut tare, LOST));
+    assert_still_counts(&server);
+    drop(tare);
+    let ended = server.stop().expect("it stops");
+    assert!(ended.success(), "{ended}\n{}", server.log());
+}
+
+fn assert_still_counts(server: &Mysql) {
     let mut conn = server.client().expect("a client");
     for sql in [
         "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'",

@@ -13,9 +13,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::last_run::{self, VersionUpdate};
+use crate::provider::file_for;
 use crate::server::FoundServer;
 
-pub(crate) use mysql::{MysqlState, in_folder, no_way_to_install};
+pub(crate) use mysql::{MysqlState, in_folder};
 pub(crate) use sql::of_account;
 pub(crate) use start::{outdated, unread_options};
 
@@ -90,6 +91,9 @@ pub(crate) fn diagnose(server: &FoundServer, log: Option<&Path>) -> Diagnosis {
 /// Notes the versions of a server that was restarted, for the next update.
 pub(crate) fn note(server: &FoundServer) {
     let prospect = server.prospect();
+    if prospect.is_mysql() {
+        return;
+    }
     let answer = service::ask(server, &prospect);
     last_run::compare(server, &prospect, answer.version());
 }
@@ -99,14 +103,30 @@ pub(crate) fn note(server: &FoundServer) {
 pub(crate) fn before(server: &FoundServer, provider: &Path, program: &Path) -> Vec<Finding> {
     let server = &server.next();
     let prospect = server.prospect();
-    let mut findings = start::check_program(&prospect);
+    let mut findings = match prospect.is_mysql() {
+        true => mysql::check_start(server, &prospect),
+        false => start::check_program(&prospect),
+    };
+    findings.extend(check_kind(provider, prospect.is_mysql()));
     findings.extend(object::check_file(provider, server));
     findings.extend(object::check_trial_program(program, server));
     findings.extend(server.unit.iter().flat_map(|unit| surroundings::check_unit(unit, provider)));
     findings.extend(surroundings::check_confinement(server, provider));
     findings.extend(surroundings::check_data(server, &prospect));
-    findings.extend(server.plugin(&prospect).is_none().then(start::no_plugin));
+    let lacks_plugin = !prospect.is_mysql() && server.plugin(&prospect).is_none();
+    findings.extend(lacks_plugin.then(start::no_plugin));
     findings
+}
+
+/// Returns a finding if a provider is the one for the other product's servers.
+fn check_kind(provider: &Path, is_mysql: bool) -> Option<Finding> {
+    let name = provider.file_name()?;
+    let (wanted, other) = (file_for(is_mysql), file_for(!is_mysql));
+    let whose = if is_mysql { "MariaDB's" } else { "MySQL's" };
+    (name == other).then(|| {
+        let what = format!("{} is for {whose} servers and does nothing in this one", provider.display());
+        Finding::problem("provider", what, format!("name {wanted} instead, or none: it is found by itself"))
+    })
 }
 
 /// Returns the problems of a provider's file that a server is to load; empty if it could not be checked.

@@ -1,13 +1,14 @@
-//! Checks of a server of MySQL's. Its state is known by tare's line in the error log.
+//! Checks of a server of MySQL's. Its state is known by tare's socket, and by its line in the error log.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Diagnosis, Finding, object};
+use super::service::EndpointAnswer;
+use super::{Diagnosis, Finding, check_kind, object, service, start, surroundings};
 use crate::endpoint::line_in_log;
 use crate::provider::MYSQL_FILE;
 use crate::server::process::ServerProcess;
-use crate::server::{FoundServer, PRELOAD, Prospect};
+use crate::server::{FoundServer, Prospect};
 
 /// How tare's line in the error log begins if it has left the server to itself.
 const STANDS_BACK: &str = "does nothing";
@@ -63,82 +64,77 @@ fn has_loaded(process: &ServerProcess) -> bool {
         .is_some_and(|name| name.starts_with(MYSQL_FILE))
 }
 
-/// Returns the reason why `tare install` leaves a server alone, if there is one.
-pub(crate) fn no_way_to_install(server: &FoundServer) -> Option<Finding> {
-    let prospect = server.next().prospect();
-    prospect.is_mysql().then(|| {
-        Finding::problem(
-            "program",
-            "this is a server of MySQL's, for which there is no `tare install` yet",
-            format!(
-                "to try it, set Environment={PRELOAD}=/usr/lib/tare/{MYSQL_FILE} in a drop-in of your own, or start a server \
-                 with `tare run --mariadbd PATH`"
-            ),
-        )
-    })
-}
-
 /// Runs all checks.
 pub(super) fn diagnose(server: &FoundServer, prospect: Prospect, log: Option<&Path>) -> Diagnosis {
+    let loaded = server.process.as_ref().is_some_and(has_loaded);
+    let answer = service::ask(server, &prospect);
     let state = server.process.as_ref().map(|process| {
         let log = log.map(Path::to_owned).or_else(|| Some(server.root.at(process.log.as_ref()?)));
         MysqlState::told(log.as_deref().and_then(line_in_log))
     });
-    let loaded = server.process.as_ref().is_some_and(has_loaded);
-    let mut findings: Vec<Finding> = check_preload(server).into_iter().collect();
-    findings.extend(check_program(&prospect));
-    if prospect.has_switched_off_schema(&server.arguments()) {
-        let what = "MySQL's own Performance Schema is off; on MySQL tare works inside it";
-        findings.push(Finding::problem(
-            "performance-schema",
-            what,
-            "take performance_schema=OFF away, and restart",
-        ));
-    }
+    let does = match &state {
+        Some(MysqlState::Active(line)) if loaded => Some(line.clone()),
+        _ => None,
+    };
+    let active = answer.is_active() || does.is_some();
+    let mut findings = check_preload(server);
+    findings.extend(check_start(server, &prospect));
     findings.extend(object::check(server));
-    match &state {
+    findings.extend(surroundings::check(server, &prospect, active));
+    if let EndpointAnswer::Rows(rows) = &answer {
+        let is_set =
+            |name: &str| prospect.files.in_groups(&["tare"]).any(|entry| entry.key.replace('_', "-") == name);
+        findings.extend(service::check_rows(rows, is_set));
+    } else {
+        findings.extend(check_state(state.as_ref(), loaded, findings.is_empty()));
+    }
+    let version = prospect.program.ok().and_then(|program| program.version);
+    Diagnosis { server: server.name(), version, active, update: None, does, findings }
+}
+
+/// Makes a finding of what the error log tells, if the socket answers nobody; `unexplained`: there are no
+/// other findings.
+fn check_state(state: Option<&MysqlState>, loaded: bool, unexplained: bool) -> Option<Finding> {
+    match state {
         Some(MysqlState::Inactive(line)) if loaded => {
             let what = format!("tare does not serve; its last word in the error log: {line}");
-            findings.push(Finding::problem("log", what, "what it says"));
+            Some(Finding::problem("log", what, "what it says"))
         }
         Some(MysqlState::Untold) if loaded => {
             let what = "tare is loaded, and the error log has no word of it";
-            findings.push(Finding::unseen("log", what, "name the error log with --log FILE"));
+            Some(Finding::unseen("log", what, "name the error log with --log FILE"))
         }
-        None if findings.is_empty() => {
+        None if unexplained => {
             let what = "the server does not run, so what tare does in it is not known";
-            findings.push(Finding::unseen("process", what, "start the server"));
+            Some(Finding::unseen("process", what, "start the server"))
         }
-        _ => {}
-    }
-    let does = match state {
-        Some(MysqlState::Active(line)) if loaded => Some(line),
         _ => None,
-    };
-    let version = prospect.program.ok().and_then(|program| program.version);
-    Diagnosis { server: server.name(), version, active: does.is_some(), update: None, does, findings }
+    }
 }
 
 /// Checks whether the server loads the provider that is for it.
-fn check_preload(server: &FoundServer) -> Option<Finding> {
+fn check_preload(server: &FoundServer) -> Vec<Finding> {
     let named = match &server.process {
-        Some(process) => process.provider().map(str::to_owned),
-        None => server.provider().map(|path| path.display().to_string()),
+        Some(process) => process.provider().map(PathBuf::from),
+        None => server.provider(),
     };
-    let remedy =
-        format!("start it with {PRELOAD}=/usr/lib/tare/{MYSQL_FILE}, or by `tare run --mariadbd PATH`");
-    match named {
-        Some(path) if path.contains(MYSQL_FILE) => None,
-        Some(path) => {
-            let what =
-                format!("the server loads {path}, which is for MariaDB's servers and does nothing here");
-            Some(Finding::problem("preload", what, remedy))
-        }
-        None => {
-            let what = format!("tare is not loaded: {PRELOAD} of the server does not name {MYSQL_FILE}");
-            Some(Finding::problem("preload", what, remedy))
-        }
+    let wrong = named.and_then(|path| check_kind(&path, true));
+    wrong.map_or_else(|| start::check_preload(server, MYSQL_FILE), |finding| vec![finding])
+}
+
+/// Checks whether tare supports the server's program and options.
+pub(super) fn check_start(server: &FoundServer, prospect: &Prospect) -> Vec<Finding> {
+    let mut findings = check_program(prospect);
+    if prospect.has_switched_off_schema(&server.arguments()) {
+        let what = "MySQL's own Performance Schema is off; on MySQL tare works inside it";
+        let remedy = "take performance_schema=OFF away, and restart";
+        findings.push(Finding::problem("performance-schema", what, remedy));
     }
+    findings.extend(prospect.obstacle_in_options().map(|why| {
+        let remedy = "correct it in the group [tare] of the option files, or in TARE_OPTIONS, and restart";
+        Finding::problem("options", format!("tare disables itself: {why}"), remedy)
+    }));
+    findings
 }
 
 /// Checks whether tare supports the program, and which families of events it can take.

@@ -9,13 +9,14 @@ use crate::server::unit::SystemdUnit;
 use crate::server::{FoundServer, PLUGIN, PRELOAD, Prospect, TRIED, has_provider, option_file};
 
 pub(super) fn check(server: &FoundServer, prospect: &Prospect) -> Vec<Finding> {
-    let (preload, plugin) = (check_preload(server), check_plugin(server, prospect));
+    let (preload, plugin) = (check_preload(server, provider::FILE), check_plugin(server, prospect));
     let is_whole = preload.is_empty() && plugin.is_empty();
     let options = if is_whole { None } else { unread_options(server) };
     [preload, check_program(prospect), plugin, options.into_iter().collect()].concat()
 }
 
-fn check_preload(server: &FoundServer) -> Vec<Finding> {
+/// Checks whether the server loads the provider, whose file has this name.
+pub(super) fn check_preload(server: &FoundServer, file: &str) -> Vec<Finding> {
     let problem = |what: String, remedy: &str| vec![Finding::problem("preload", what, remedy)];
     let told = |value: Option<OsString>| value.is_some_and(|value| has_provider(&value));
     let by_unit = || told(server.unit.as_ref().and_then(SystemdUnit::preload).map(OsString::from));
@@ -24,7 +25,7 @@ fn check_preload(server: &FoundServer) -> Vec<Finding> {
             return vec![];
         }
         return problem(
-            format!("the unit does not load tare: its {PRELOAD} does not name {}", provider::FILE),
+            format!("the unit does not load tare: its {PRELOAD} does not name {file}"),
             "tare install",
         );
     };
@@ -48,7 +49,7 @@ fn check_preload(server: &FoundServer) -> Vec<Finding> {
             problem("the server runs since before its unit loads tare".to_owned(), "restart the server")
         }
         None => problem(
-            format!("tare is not loaded: {PRELOAD} of the server does not name {}", provider::FILE),
+            format!("tare is not loaded: {PRELOAD} of the server does not name {file}"),
             if server.unit.is_some() {
                 "tare install"
             } else {

@@ -95,7 +95,8 @@ pub(super) fn check_confinement(server: &FoundServer, provider: &Path) -> Vec<Fi
             );
             problem(format!("SELinux confines the server ({label})"), remedy)
         } else if label.ends_with("(enforce)") {
-            let remedy = format!("{}; dmesg | grep DENIED shows what was refused", rule(PROFILES[0]));
+            let profile = if label.contains("mysqld") { PROFILES[2] } else { PROFILES[0] };
+            let remedy = format!("{}; dmesg | grep DENIED shows what was refused", rule(profile));
             problem(format!("AppArmor confines the server ({label})"), remedy)
         } else {
             vec![]
@@ -144,10 +145,10 @@ fn denies(root: &Root, profile: &str, provider: &Path) -> bool {
 
 /// Checks whether the server can create tare's socket.
 pub(super) fn check_data(server: &FoundServer, prospect: &Prospect) -> Vec<Finding> {
-    let Ok(plan) = &prospect.plan else { return vec![] };
+    let Some(options) = prospect.options() else { return vec![] };
     let data = server.data(prospect);
     let problem = |what: String, remedy: &str| vec![Finding::problem("socket", what, remedy)];
-    let socket = match plan.options.endpoint(&data) {
+    let socket = match options.endpoint(&data) {
         Ok(socket) => socket,
         Err(error) => {
             return problem(error.to_string(), "set `socket` in [tare] to a shorter path, and restart");

@@ -50,7 +50,7 @@ pub(crate) struct Run {
 /// Runs the command.
 pub(crate) fn run(arguments: &Run, interrupt: &Interrupt) -> Result<ExitCode> {
     let installation = arguments.programs.installation()?;
-    let provider = provider::find_for(&installation, arguments.programs.provider.as_deref())?;
+    let provider = provider::find_for(installation.is_mysql(), arguments.programs.provider.as_deref())?;
     let account = Account::of_servers()?;
     // Declared before the server, so that it is removed after it.
     let scratch = Scratch::new(&account)?;

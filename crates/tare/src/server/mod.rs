@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
-use tare_host::options::{OptionFiles, OptionOrigin, Options, Root};
+use tare_host::options::{OptionError, OptionFiles, OptionOrigin, Options, Root};
 use tare_mariadb::settings::ServerSettings;
 use tare_mariadb::startup::{self, DisableReason, StartPlan};
 
@@ -48,8 +48,10 @@ pub(crate) struct Prospect {
     pub(crate) program: Result<ServerProgram, crate::program::elf::Error>,
     pub(crate) files: OptionFiles,
     pub(crate) settings: ServerSettings,
-    /// Whether and how tare serves it.
+    /// Whether and how tare serves it, if it is a server of MariaDB's.
     pub(crate) plan: Result<StartPlan, DisableReason>,
+    /// tare's options, if it is a server of MySQL's.
+    mysql_options: Option<Result<Options, OptionError>>,
     groups: Vec<String>,
 }
 
@@ -143,8 +145,13 @@ impl FoundServer {
                 let named = self.arguments().into_iter().next().unwrap_or_default();
                 // A script starts the program beside it.
                 let named = Path::new(&named);
-                let script = named.to_string_lossy().ends_with("safe");
-                self.root.at(if script { Path::new("/usr/sbin/mariadbd") } else { named })
+                if !named.to_string_lossy().ends_with("safe") {
+                    return self.root.at(named);
+                }
+                let programs =
+                    ["/usr/sbin/mariadbd", "/usr/sbin/mysqld"].map(|path| self.root.at(Path::new(path)));
+                let there = programs.iter().find(|path| path.is_file());
+                there.unwrap_or(&programs[0]).clone()
             }
         }
     }
@@ -170,7 +177,10 @@ impl FoundServer {
         let version = program.as_ref().ok().and_then(|program| program.version.clone());
         let environment = self.variable(Options::ENVIRONMENT);
         let plan = startup::decide(version, &settings, &files, environment.as_deref());
-        Prospect { program, files, settings, plan, groups }
+        let is_mysql = program.as_ref().is_ok_and(|program| program.product == Some(Product::MySQL));
+        let mysql_options =
+            is_mysql.then(|| Options::read(&Default::default(), &files, environment.as_deref()));
+        Prospect { program, files, settings, plan, mysql_options, groups }
     }
 
     /// Returns its data directory in its own view.
@@ -181,7 +191,7 @@ impl FoundServer {
 
     /// Returns the path of tare's socket in this process's view.
     pub(crate) fn endpoint(&self, prospect: &Prospect) -> PathBuf {
-        let named = prospect.plan.as_ref().ok().and_then(|plan| plan.options.socket.clone());
+        let named = prospect.options().and_then(|options| options.socket.clone());
         self.root.at(&named.unwrap_or_else(|| self.data(prospect).join(crate::endpoint::SOCKET)))
     }
 
@@ -200,7 +210,23 @@ impl FoundServer {
 impl Prospect {
     /// Returns whether it is a server of MySQL's.
     pub(crate) fn is_mysql(&self) -> bool {
-        self.program.as_ref().is_ok_and(|program| program.product == Some(Product::MySQL))
+        self.mysql_options.is_some()
+    }
+
+    /// Returns tare's options, if it serves.
+    pub(crate) fn options(&self) -> Option<&Options> {
+        match &self.mysql_options {
+            Some(options) => options.as_ref().ok(),
+            None => self.plan.as_ref().ok().map(|plan| &plan.options),
+        }
+    }
+
+    /// Returns why tare's options keep it from working in a server of MySQL's.
+    pub(crate) fn obstacle_in_options(&self) -> Option<String> {
+        match self.mysql_options.as_ref()? {
+            Err(error) => Some(error.to_string()),
+            Ok(options) => (!options.enabled).then(|| "it is switched off (enabled = OFF)".to_owned()),
+        }
     }
 
     /// Returns whether MySQL's own Performance Schema, which is on unless an option says otherwise, is

@@ -35,7 +35,8 @@ pub(crate) fn is_needed(server: &FoundServer, own: Option<&Path>) -> bool {
     let prospect = server.prospect();
     let is_own =
         |origin: &OptionOrigin| matches!(origin, OptionOrigin::File { path, .. } if Some(&**path) == own);
-    server.plugin(&prospect).is_some()
+    !prospect.is_mysql()
+        && server.plugin(&prospect).is_some()
         && !prospect.asks_for_plugin(&server.arguments(), |origin| !is_own(origin))
 }
 

@@ -47,6 +47,10 @@ pub(super) fn add(ended: &Ended<'_>) {
         cold_path();
         add_all(program, ended);
     }
+    if it.prepared.is_null() {
+        // The server sets `in_prepare` together with `prepared`.
+        return;
+    }
     if it.in_prepare == 0 {
         if let Some(executions) = sums(it.prepared, EXECUTE_SUMS) {
             add_all(executions, ended);

@@ -36,7 +36,7 @@ use restart::Restart;
 /// the server is restarted, also if it runs with an older provider than the installed one, and everything is
 /// undone if tare does not answer within the limit.
 ///
-/// A server of MySQL's is left alone: docs/reference/compatibility.md says how to have it load tare.
+/// A server of MySQL's (experimental) gets the provider for MySQL, and needs no plugin.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare install --dry-run                # what would be written, and what is in the way\n  \
@@ -45,7 +45,8 @@ use restart::Restart;
 pub(crate) struct Install {
     #[command(flatten)]
     pub(crate) servers: Servers,
-    /// The provider to load [default: libtare_mariadb.so beside this program or in ../lib/tare]
+    /// The provider to load [default: libtare_mariadb.so, or for MySQL libtare_mysql.so, beside this program
+    /// or in ../lib/tare]
     #[arg(long, value_name = "PATH", env = "TARE_PROVIDER")]
     pub(crate) provider: Option<PathBuf>,
 }
@@ -135,15 +136,35 @@ impl InstallState {
 /// Runs `tare install`.
 pub(crate) fn install(arguments: &Install, interrupt: &Interrupt) -> Result<ExitCode> {
     let root = Root::new(&arguments.servers.root);
-    let provider = named_within(&arguments.servers.root, &provider::find(arguments.provider.as_deref())?)?;
+    // A wrong path is no matter of the servers.
+    if let Some(named) = &arguments.provider {
+        named_within(&arguments.servers.root, &provider::find(Some(named))?)?;
+    }
     let program = program(&arguments.servers.root)?;
     each(&arguments.servers, &root, interrupt, |server| {
+        let provider = match provider_for(server, arguments) {
+            Ok(provider) => provider,
+            Err(error) => {
+                let remedy = "install tare's package anew, or name the file";
+                return InstallOutcome::refused(
+                    server,
+                    vec![Finding::problem("provider", format!("{error:#}"), remedy)],
+                );
+            }
+        };
         let (changes, findings) = plan::install(server, &provider, &program);
         if findings.iter().any(plan::is_in_the_way) {
             return InstallOutcome::refused(server, findings);
         }
         apply(server, &arguments.servers, changes, findings, Aim { provider: Some(&provider), interrupt })
     })
+}
+
+/// Finds the provider that is for a server, as seen below the root.
+fn provider_for(server: &FoundServer, arguments: &Install) -> Result<PathBuf> {
+    let is_mysql = server.next().prospect().is_mysql();
+    let provider = provider::find_for(is_mysql, arguments.provider.as_deref())?;
+    named_within(&arguments.servers.root, &provider)
 }
 
 /// Runs `tare uninstall`.
@@ -224,7 +245,7 @@ fn meant(arguments: &Servers, root: &Root) -> Result<Vec<FoundServer>> {
         FoundServer::all(root).into_iter().filter(|server| server.unit.is_some()).collect();
     if servers.is_empty() {
         bail!(
-            "no systemd unit that starts mariadbd was found; name one with --unit, and for a server that is started otherwise \
+            "no systemd unit that starts mariadbd or mysqld was found; name one with --unit, and for a server that is started otherwise \
              see docs/how-to/install.md"
         );
     }

@@ -21,9 +21,6 @@ pub(super) fn install(
     provider: &Path,
     program: &Path,
 ) -> (Vec<FileChange>, Vec<Finding>) {
-    if let Some(finding) = checks::no_way_to_install(server) {
-        return (vec![], vec![finding]);
-    }
     let mut findings = checks::before(server, provider, program);
     let Some(unit) = &server.unit else { return (vec![], findings) };
     let mut changes = vec![];
