@@ -7,7 +7,8 @@ use mysql::prelude::Queryable;
 use tare_testkit::mysql_server::Mysql;
 use tare_testkit::subject::setting;
 
-use crate::{lines, number, subject};
+use crate::socket::{connect, path};
+use crate::{lines, number, rows, subject};
 
 const THREADS: u64 = 24;
 
@@ -150,6 +151,20 @@ fn settings(table: &str, on: &str, any: u64) -> String {
     }
 }
 
+/// Reads over tare's socket what is being changed, until the time is over. Returns the number of answers.
+fn read(server: &Mysql, until: Instant) -> u64 {
+    let mut tare = connect(&path(server));
+    tare.query_drop("UPDATE tare_status SET VALUE = '10ms' WHERE NAME = 'ash_interval'").expect("a setting");
+    let mut read = 0;
+    while Instant::now() < until {
+        for table in ["threads", "accounts", "users", "hosts", "setup_instruments"] {
+            assert!(!rows(&mut tare, &format!("SELECT * FROM {table}")).is_empty(), "{table}");
+            read += 1;
+        }
+    }
+    read
+}
+
 #[test]
 fn sessions_that_change_everything_crash_nothing() {
     let Some(mut server) = subject(&["--max-connections=200"]) else { return };
@@ -165,6 +180,8 @@ fn sessions_that_change_everything_crash_nothing() {
             let (server, done) = (&server, &done);
             scope.spawn(move || done.fetch_add(session(server, number, until), Relaxed));
         }
+        let read = scope.spawn(|| read(&server, until));
+        assert!(read.join().expect("tare answers") > 100);
     });
     println!("{} statements", done.load(Relaxed));
     assert!(done.load(Relaxed) > 100);

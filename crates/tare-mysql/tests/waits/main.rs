@@ -11,6 +11,7 @@ mod memory;
 mod oracle;
 mod programs;
 mod sampled;
+mod sessions;
 mod socket;
 mod tables;
 mod tools;
