@@ -107,12 +107,22 @@ pub const LOCK_TEXT: usize = 0x1E;
 pub const HAS_SPELLING: u32 = 0x48_1E0;
 /// The last namespace.
 pub const LAST_NAMESPACE: u8 = 0x12;
+/// OBJECT_INSTANCE_BEGIN.
+pub const LOCK_IDENTITY: usize = 0x10;
 /// LOCK_TYPE.
 pub const LOCK_TYPE: usize = 0x1A4;
+/// LOCK_DURATION.
+pub const LOCK_DURATION: usize = 0x1A8;
 /// LOCK_STATUS.
 pub const LOCK_STATUS: usize = 0x1AC;
-/// OWNER_THREAD_ID.
+/// The name of the source file that has wanted the lock.
+pub const LOCK_FILE: usize = 0x1B0;
+/// The line in that file, in 32 bits.
+pub const LOCK_LINE: usize = 0x1B8;
+/// OWNER_THREAD_ID; 0: unknown.
 pub const LOCK_OWNER: usize = 0x1C0;
+/// OWNER_EVENT_ID.
+pub const LOCK_EVENT: usize = 0x1C8;
 
 /// A metadata lock that is waited for, and one that is granted.
 pub const PENDING: u32 = 0;

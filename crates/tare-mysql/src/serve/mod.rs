@@ -7,6 +7,7 @@
 //! (`--initialize`) does not get there, nor does one that only checks its options.
 #![allow(unsafe_code)]
 
+mod locks;
 mod sessions;
 mod setup;
 

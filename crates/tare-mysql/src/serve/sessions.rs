@@ -10,11 +10,11 @@ use crate::server::parties::{self, Level, PartyRow};
 use crate::server::presence::while_there;
 use crate::server::sessions::{self, SessionRow};
 
-const fn nullable(name: &'static str, sql_type: SqlType, doc: &'static str) -> Column {
+pub(super) const fn nullable(name: &'static str, sql_type: SqlType, doc: &'static str) -> Column {
     Column { nullable: true, ..column(name, sql_type, doc) }
 }
 
-const NUMBER: SqlType = SqlType::BigIntUnsigned;
+pub(super) const NUMBER: SqlType = SqlType::BigIntUnsigned;
 
 /// A column of `threads`, and how its value is made.
 type ThreadColumn = (Column, fn(&SessionRow) -> Value<'_>);
@@ -84,12 +84,12 @@ const THREAD: [ThreadColumn; 24] = [
 
 const ENGINES: SqlType = SqlType::Enum(&["PRIMARY", "SECONDARY"]);
 
-fn text(text: &Option<String>) -> Value<'_> {
+pub(super) fn text(text: &Option<String>) -> Value<'_> {
     text.as_deref().map_or(Value::Null, Into::into)
 }
 
 /// Returns a number; NULL for 0.
-fn some(number: u64) -> Value<'static> {
+pub(super) fn some(number: u64) -> Value<'static> {
     if number == 0 { Value::Null } else { number.into() }
 }
 
@@ -97,9 +97,14 @@ fn yes_no(is_so: bool) -> Value<'static> {
     if is_so { "YES" } else { "NO" }.into()
 }
 
-/// The tables of sessions.
-pub(super) static TABLES: [&dyn Table; 4] =
-    [&Threads, &Parties(Level::Account), &Parties(Level::User), &Parties(Level::Host)];
+/// The tables of sessions, and of their locks.
+pub(super) static TABLES: [&dyn Table; 5] = [
+    &super::locks::MetadataLocks,
+    &Threads,
+    &Parties(Level::Account),
+    &Parties(Level::User),
+    &Parties(Level::Host),
+];
 
 /// The table `threads`.
 struct Threads;

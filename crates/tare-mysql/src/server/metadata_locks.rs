@@ -11,8 +11,8 @@ use tare_host::process::observation::bytes;
 
 use super::lists::{Copied, METADATA_LOCKS, Record};
 use crate::abi::lists::{
-    GRANTED, HAS_SPELLING, LAST_NAMESPACE, LOCK_KEY, LOCK_OWNER, LOCK_PART, LOCK_STATUS, LOCK_TEXT,
-    LOCK_TYPE, PENDING,
+    GRANTED, HAS_SPELLING, LAST_NAMESPACE, LOCK_DURATION, LOCK_EVENT, LOCK_FILE, LOCK_IDENTITY, LOCK_KEY,
+    LOCK_LINE, LOCK_OWNER, LOCK_PART, LOCK_STATUS, LOCK_TEXT, LOCK_TYPE, PENDING,
 };
 
 /// Names of the namespaces, by number (OBJECT_TYPE).
@@ -89,6 +89,70 @@ pub(crate) fn is_in_the_way(namespace: u8, wanted: u8, held: u8, is_granted: boo
     let is_scoped = SCOPED.checked_shr(namespace.into()).unwrap_or(0) & 1 != 0;
     let rules = RULES.get().map(|[scoped, of_objects]| if is_scoped { scoped } else { of_objects });
     rules.is_some_and(|rules| rules.is_in_the_way(wanted, held, is_granted))
+}
+
+/// Names of the types of locks, by number (LOCK_TYPE).
+const TYPE_NAMES: [&str; TYPES] = [
+    "INTENTION_EXCLUSIVE",
+    "SHARED",
+    "SHARED_HIGH_PRIO",
+    "SHARED_READ",
+    "SHARED_WRITE",
+    "SHARED_WRITE_LOW_PRIO",
+    "SHARED_UPGRADABLE",
+    "SHARED_READ_ONLY",
+    "SHARED_NO_WRITE",
+    "SHARED_NO_READ_WRITE",
+    "EXCLUSIVE",
+];
+/// Names of durations, by number (LOCK_DURATION).
+const DURATIONS: [&str; 3] = ["STATEMENT", "TRANSACTION", "EXPLICIT"];
+/// Names of states, by number (LOCK_STATUS).
+const STATUSES: [&str; 4] = ["PENDING", "GRANTED", "PRE_ACQUIRE_NOTIFY", "POST_RELEASE_NOTIFY"];
+
+/// The namespace whose keys have the name of a column, too.
+const COLUMN_STATISTICS: u8 = 14;
+
+/// A row of `metadata_locks`.
+#[derive(Debug)]
+pub(crate) struct LockRow {
+    pub(crate) object: ObjectName,
+    pub(crate) column: Option<String>,
+    pub(crate) identity: u64,
+    pub(crate) lock_type: &'static str,
+    pub(crate) duration: &'static str,
+    pub(crate) status: &'static str,
+    /// The address of the name of a source file, and the line.
+    pub(crate) source: (usize, u32),
+    /// 0: unknown.
+    pub(crate) owner: u64,
+    /// The event of the owner that has wanted the lock.
+    pub(crate) event: u64,
+}
+
+/// Returns the rows of all locks. Call it within [`super::presence::while_there`].
+pub(crate) fn all() -> Vec<LockRow> {
+    let mut rows = Vec::new();
+    METADATA_LOCKS.each(|record| rows.extend(record.copy(LOCK_PART, &[]).and_then(|copied| row(&copied))));
+    rows
+}
+
+fn row(copied: &Copied) -> Option<LockRow> {
+    let name = |names: &[&'static str], at: usize| names.get(copied.number(at) as usize).copied();
+    let [compared, schema, object_name] = lengths(copied)?;
+    let (begin, end) = (schema + object_name + 3, compared.saturating_sub(1));
+    let has_column = copied.byte(LOCK_TEXT) == COLUMN_STATISTICS && begin < end;
+    Some(LockRow {
+        object: object(copied)?,
+        column: has_column.then(|| copied.characters(LOCK_TEXT + begin, end - begin)),
+        identity: copied.word(LOCK_IDENTITY),
+        lock_type: name(&TYPE_NAMES, LOCK_TYPE)?,
+        duration: name(&DURATIONS, LOCK_DURATION)?,
+        status: name(&STATUSES, LOCK_STATUS)?,
+        source: (copied.word(LOCK_FILE) as usize, copied.number(LOCK_LINE)),
+        owner: copied.word(LOCK_OWNER),
+        event: copied.word(LOCK_EVENT),
+    })
 }
 
 /// Returns the locks that are waited for, and those that are granted on the same objects. Call it within

@@ -35,7 +35,7 @@ impl Part {
             Part::Socket => "there is no socket and no active session history",
             Part::RowLocks => "the active session history does not tell waits for rows",
             Part::Sessions => {
-                "the socket has no threads, accounts, users and hosts, and the active session history names nobody that \
+                "the socket has no threads, accounts, users, hosts and metadata_locks, and the active session history names nobody that \
                  others wait for"
             }
             Part::RowOwners => "the active session history names nobody whose rows others wait for",

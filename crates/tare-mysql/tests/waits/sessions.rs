@@ -75,6 +75,25 @@ fn threads_are_those_of_the_server() {
 }
 
 #[test]
+fn metadata_locks_are_those_of_the_server() {
+    let Some(server) = subject(&[]) else { return };
+    let mut client = server.client().expect("a client");
+    let mut load = ActiveSessions::all(&server);
+    load.idle(&["CREATE FUNCTION CafÉ() RETURNS INT DETERMINISTIC RETURN 1", "BEGIN", "SELECT CafÉ()"]);
+    load.idle(&["CREATE TABLE u (id INT)", "LOCK TABLES u WRITE"]);
+    let mut tare = connect(&path(&server));
+    // The statement that reads the server's table locks that.
+    let others = "WHERE OBJECT_SCHEMA <> 'performance_schema' OR OBJECT_SCHEMA IS NULL";
+    let all = assert_same(&mut tare, &mut client, "*", "metadata_locks", others);
+    assert!(all > 15, "{all}");
+    let sql = "SELECT OBJECT_TYPE, COUNT(*) FROM metadata_locks WHERE LOCK_STATUS = 'PENDING' GROUP BY 1 ORDER BY 1";
+    let sql = sql.replace("FROM ", "FROM performance_schema.");
+    let pending = rows(&mut client, &sql);
+    let expected = [["TABLE", "3"], ["USER LEVEL LOCK", "2"]].map(|row| row.map(|it| Some(it.to_owned())));
+    assert_eq!(pending, expected);
+}
+
+#[test]
 fn accounts_users_and_hosts_are_those_of_the_server() {
     let Some(server) = subject(&[]) else { return };
     let mut client = server.client().expect("a client");
@@ -113,7 +132,7 @@ fn a_part_for_which_the_server_is_not_as_expected_is_missing_alone() {
         ("Memory", "memory is not counted"),
         ("Socket", "there is no socket"),
         ("RowLocks", "waits for rows"),
-        ("Sessions", "no threads, accounts, users and hosts"),
+        ("Sessions", "no threads, accounts, users, hosts and metadata_locks"),
         ("RowOwners", "names nobody whose rows others wait for"),
     ] {
         let Some(server) = with_fault(&format!("part {part}")) else { return };

@@ -175,12 +175,17 @@ pub(super) const EVIDENCE: [Evidence; 17] = [
 
 /// The evidence for metadata locks.
 pub(super) const OF_LOCKS: [Evidence; 3] = [
-    // LOCK_TYPE, LOCK_STATUS and the key of a lock, and whose it is.
+    // OBJECT_INSTANCE_BEGIN, LOCK_TYPE, LOCK_DURATION, LOCK_STATUS and the source of a lock; its key, and
+    // whose it is.
     (
         c"_ZN20table_metadata_locks8make_rowEP17PFS_metadata_lock",
         &[
+            b"\x48\x8B\x46\x10",
             b"\x8B\x86\xA4\x01\0\0",
+            b"\x8B\x86\xA8\x01\0\0",
             b"\x8B\x86\xAC\x01\0\0",
+            b"\x49\x8B\xBC\x24\xB0\x01\0\0",
+            b"\x8B\xB6\xB8\x01\0\0",
             b"\x49\x8D\x74\x24\x18",
             b"\x66\x41\x0F\x6F\x84\x24\xC0\x01\0\0",
         ],
