@@ -46,7 +46,7 @@ use setup::sampling::SamplingSettings;
 use snapshot::{ClassId, Consumer, Kind, Properties, WaitClass};
 use thread::KeptSlabs;
 
-pub use active::{ROW_LOCK, RowLockWait, Sampler, Scheduler, ThreadState};
+pub use active::{HostLock, ROW_LOCK, RowLockWait, Sampler, Scheduler, ThreadState};
 pub use clock::{Scale, ticks};
 pub use count::digest_key::{DigestTokens, MAX_DIGEST};
 pub use count::error::MAX_ERRORS;
@@ -217,6 +217,15 @@ pub trait Host: Sync {
     /// Returns whether a metadata lock of type `held`, granted or waited for, keeps a session waiting that
     /// wants one of type `wanted` on the same object.
     fn is_lock_in_the_way(&self, _namespace: u8, _wanted: u8, _held: u8, _is_granted: bool) -> bool {
+        false
+    }
+    /// Returns the metadata locks that are waited for, and the granted ones on the same objects, if the host
+    /// keeps them itself. `None`: it tells the engine of each ([`Engine::create_metadata_lock`]).
+    fn metadata_locks(&self) -> Option<Vec<HostLock>> {
+        None
+    }
+    /// Returns whether a lock of [`Host::metadata_locks`] is still granted or waited for as it was.
+    fn is_lock_still(&self, _lock: &HostLock) -> bool {
         false
     }
     /// Returns the wait of a session for a lock within a storage engine. `None`: it waits for none, or that

@@ -6,6 +6,7 @@
 
 pub mod events;
 pub mod io;
+pub mod lists;
 pub mod memory;
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -110,6 +111,11 @@ pub const THREAD_CLASS: usize = 0x278;
 pub const THREAD_NEXT_WAIT: usize = 0x1F8;
 /// See [`THREAD_NEXT_WAIT`].
 pub const WAIT_SIZE: u64 = 0xB0;
+
+/// Where a transaction of InnoDB's has the transaction that it waits for, and its session; null: none.
+pub const TRX_WAITS_FOR: usize = 0x98;
+/// See [`TRX_WAITS_FOR`].
+pub const TRX_SESSION: usize = 0x198;
 
 /// A number on its way to a column (`PSI_ulonglong` and its siblings of 64 bits).
 #[repr(C)]

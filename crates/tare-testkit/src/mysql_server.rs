@@ -57,8 +57,21 @@ impl Mysql {
     /// # Errors
     /// When it does not answer; the text contains the server's log.
     pub fn preloaded(library: &Path, settings: &str, options: &[&str]) -> Result<Option<Mysql>> {
-        let environment = [("LD_PRELOAD", library.as_os_str()), ("TARE_OPTIONS", settings.as_ref())];
-        Mysql::with_environment(SERIES[0], options, &environment)
+        Mysql::preloaded_with(library, settings, options, &[])
+    }
+
+    /// Does the same with further environment variables.
+    ///
+    /// # Errors
+    /// When it does not answer; the text contains the server's log.
+    pub fn preloaded_with(
+        library: &Path,
+        settings: &str,
+        options: &[&str],
+        environment: &[(&str, &OsStr)],
+    ) -> Result<Option<Mysql>> {
+        let own = [("LD_PRELOAD", library.as_os_str()), ("TARE_OPTIONS", settings.as_ref())];
+        Mysql::with_environment(SERIES[0], options, &[&own, environment].concat())
     }
 
     fn with_environment(

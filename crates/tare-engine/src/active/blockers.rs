@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::HostLock;
 use crate::instance::{MetadataSlot, Synch};
 use crate::layout::wait::WaitEvent;
 use crate::memory::pool::{Pool, read_named};
@@ -21,24 +22,17 @@ pub(super) struct Blocker {
 
 /// A metadata lock that is held or waited for.
 struct Lock {
-    slot: &'static MetadataSlot,
-    generation: u32,
-    status: u8,
-    thread_id: u64,
-    namespace: u8,
-    kind: u8,
-    is_granted: bool,
-    names: Vec<u8>,
-    object: ObjectName,
+    seen: HostLock,
+    /// Where the engine has it, with its generation and status; `None`: the host keeps it.
+    slot: Option<(&'static MetadataSlot, u32, u8)>,
 }
 
 impl Lock {
     /// Returns whether it is still granted or waited for as it was.
-    fn is_still(&self, engine: &Engine) -> bool {
-        let held = engine.arena.hold(Pool::MetadataLocks, self.slot);
-        held.is_some()
-            && self.slot.status.load(Relaxed) == self.status
-            && self.slot.head.is_still(self.generation)
+    fn is_still(&self, engine: &Engine, host: &dyn Host) -> bool {
+        let Some((slot, generation, status)) = self.slot else { return host.is_lock_still(&self.seen) };
+        let held = engine.arena.hold(Pool::MetadataLocks, slot);
+        held.is_some() && slot.status.load(Relaxed) == status && slot.head.is_still(generation)
     }
 }
 
@@ -85,16 +79,17 @@ impl Blockers {
         let host = *engine.host.get()?;
         let own = thread.thread_id.load(Relaxed);
         let at = self.wanted(engine, host, own)?;
-        let wanted = &self.locks[at];
+        let wanted = &self.locks[at].seen;
         let blocks = |is_granted: bool| {
             let is_in_the_way = |lock: &&Lock| {
-                lock.thread_id != own
-                    && lock.is_granted == is_granted
-                    && (lock.namespace, &lock.names) == (wanted.namespace, &wanted.names)
-                    && host.is_lock_in_the_way(wanted.namespace, wanted.kind, lock.kind, is_granted)
-                    && lock.is_still(engine)
+                let seen = &lock.seen;
+                seen.owner_thread != own
+                    && seen.is_granted == is_granted
+                    && (seen.namespace, &seen.key) == (wanted.namespace, &wanted.key)
+                    && host.is_lock_in_the_way(wanted.namespace, wanted.lock_type, seen.lock_type, is_granted)
+                    && lock.is_still(engine, host)
             };
-            self.locks.iter().find(is_in_the_way).map(|lock| lock.thread_id)
+            self.locks.iter().find(is_in_the_way).map(|lock| lock.seen.owner_thread)
         };
         let (object, blocking) = (wanted.object.clone(), blocks(true).or_else(|| blocks(false)));
         Some((object, blocking.and_then(|blocking| self.live(engine, thread, blocking))))
@@ -102,7 +97,9 @@ impl Blockers {
 
     /// Returns the place in `locks` of the lock that a thread waits for at present.
     fn wanted(&mut self, engine: &Engine, host: &dyn Host, own: u64) -> Option<usize> {
-        let is_wanted = |lock: &Lock| lock.thread_id == own && !lock.is_granted && lock.is_still(engine);
+        let is_wanted = |lock: &Lock| {
+            lock.seen.owner_thread == own && !lock.seen.is_granted && lock.is_still(engine, host)
+        };
         let mut found = self.locks.iter().position(is_wanted);
         if found.is_none() && self.readings < READINGS {
             self.readings += 1;
@@ -144,6 +141,9 @@ impl Blockers {
 impl Engine {
     /// Returns all metadata locks that are granted or waited for.
     fn locks(&self, host: &dyn Host) -> Vec<Lock> {
+        if let Some(kept) = host.metadata_locks() {
+            return kept.into_iter().map(|seen| Lock { seen, slot: None }).collect();
+        }
         let mut locks = Vec::new();
         self.pools.each::<MetadataSlot>(&self.arena, Pool::MetadataLocks, |slot| {
             let Some(generation) = slot.head.generation_in_use() else { return };
@@ -153,17 +153,16 @@ impl Engine {
                 Some("PENDING") => false,
                 _ => return,
             };
-            let lock = Lock {
-                slot,
-                generation,
-                status,
-                thread_id: slot.owner_thread.load(Relaxed),
+            let seen = HostLock {
+                owner_thread: slot.owner_thread.load(Relaxed),
                 namespace: slot.namespace.load(Relaxed),
-                kind: slot.lock_type.load(Relaxed),
+                lock_type: slot.lock_type.load(Relaxed),
                 is_granted,
-                names: text::read(&slot.names, slot.names_len.load(Relaxed).into()),
+                key: text::read(&slot.names, slot.names_len.load(Relaxed).into()),
                 object: lock_object(slot, host),
+                ..HostLock::default()
             };
+            let lock = Lock { seen, slot: Some((slot, generation, status)) };
             if slot.head.is_still(generation) {
                 locks.push(lock);
             }

@@ -24,7 +24,7 @@ mod waiting;
 
 use std::time::Duration;
 
-use crate::snapshot::WaitClass;
+use crate::snapshot::{ObjectName, WaitClass};
 
 pub use sampler::Sampler;
 pub(crate) use store::ActiveHistory;
@@ -54,4 +54,25 @@ pub trait Scheduler {
 pub struct RowLockWait {
     /// Handle of the session that has the lock or is to get it first; `None`: unknown, or it is no session's.
     pub holder: Option<u64>,
+}
+
+/// A metadata lock that the host itself keeps; see [`Host::metadata_locks`](crate::Host::metadata_locks).
+#[derive(Clone, Debug, Default)]
+pub struct HostLock {
+    /// Where the host keeps it, and what tells it from another one at this place.
+    pub place: usize,
+    /// See `place`.
+    pub stamp: u32,
+    /// THREAD_ID of its owner.
+    pub owner_thread: u64,
+    /// OBJECT_TYPE, in the host's numbering of namespaces.
+    pub namespace: u8,
+    /// LOCK_TYPE, in the host's numbering.
+    pub lock_type: u8,
+    /// Whether it is granted; else it is waited for.
+    pub is_granted: bool,
+    /// What it locks, in the host's form: the same for locks of the same object.
+    pub key: Vec<u8>,
+    /// What it locks, by name.
+    pub object: ObjectName,
 }

@@ -8,7 +8,7 @@ use tare_host::process::guard;
 
 use crate::original::Original;
 use crate::server::thread::ServerThread;
-use crate::server::{consumers, events, memory, threads};
+use crate::server::{consumers, events, memory, presence, threads};
 
 /// The built-in's functions of the same names.
 pub(crate) static DESTROY_THREAD: Original = Original::new();
@@ -23,6 +23,10 @@ pub(crate) static UPDATE_INSTRUMENT: Original = Original::new();
 /// See [`UPDATE_CONSUMER`].
 pub(crate) static UPDATE_THREAD: Original = Original::new();
 
+/// The built-in's function that frees a page of its accounts: at the server's end, or when there is no
+/// memory.
+pub(crate) static FREE_ACCOUNTS: Original = Original::new();
+
 /// The type of the functions that update a row.
 type Update = unsafe extern "C" fn(*mut c_void, *mut c_void, *const u8, *mut u8, *mut *mut c_void) -> c_int;
 
@@ -34,6 +38,12 @@ pub(crate) unsafe extern "C" fn destroy_thread(thread: *mut c_void) {
     });
     // SAFETY: the function's own type and argument.
     unsafe { DESTROY_THREAD.function::<unsafe extern "C" fn(*mut c_void)>()(thread) }
+}
+
+pub(crate) unsafe extern "C" fn free_accounts(of: *mut c_void, page: *mut c_void) {
+    guard((), presence::end);
+    // SAFETY: the function's own type and arguments.
+    unsafe { FREE_ACCOUNTS.function::<unsafe extern "C" fn(*mut c_void, *mut c_void)>()(of, page) }
 }
 
 /// Returns the bytes of a text; empty for null or a negative length.

@@ -7,15 +7,16 @@
 //! (`--initialize`) does not get there, nor does one that only checks its options.
 #![allow(unsafe_code)]
 
+mod locks;
+mod sessions;
 mod setup;
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use tare_host::options::Options;
 use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
-use tare_host::process::{data_directory, failure, guard, server_version, symbol};
+use tare_host::process::{data_directory, failure, guard, server_version};
 use tare_host::{active, sampling, service};
 use tare_tables::active::HISTORY;
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
@@ -24,6 +25,7 @@ use tare_tables::{StatusRow, Table, TableError};
 use tare_wire::Endpoint;
 
 use crate::original::Original;
+use crate::server::presence::while_there;
 use crate::server::{self, threads};
 use crate::tables::served;
 
@@ -37,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) options: Options,
     /// Whether memory is counted.
     pub(crate) has_memory: bool,
+    /// Whether the built-in's sessions can be read.
+    pub(crate) has_sessions: bool,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -52,17 +56,10 @@ pub(crate) unsafe extern "C" fn start_handle_manager() {
     guard((), begin);
 }
 
-/// Returns whether the built-in runs (`performance_schema`). Without it there are no threads and no events.
-fn built_in_is_on() -> bool {
-    let flag = symbol(c"pfs_enabled");
-    // SAFETY: the server's flag of one byte, which lives as long as the program.
-    flag.is_some_and(|flag| unsafe { (*flag.cast::<AtomicU8>()).load(Relaxed) } != 0)
-}
-
 /// Starts tare's threads and the endpoint. Never fails the server: one line of the error log says what does
 /// not work, and why.
 fn begin() {
-    let Some(settings) = SETTINGS.get().filter(|_| built_in_is_on()) else { return };
+    let Some(settings) = SETTINGS.get() else { return };
     match caught(|| serve(settings)).unwrap_or_else(|why| Err(format!("internal error: {why}"))) {
         Ok(endpoint) => service::keep(endpoint, || {}),
         Err(reason) => line(Severity::Warning, &format!("the socket answers nobody: {reason}")),
@@ -70,7 +67,7 @@ fn begin() {
 }
 
 fn serve(settings: &'static Settings) -> Result<Endpoint, String> {
-    let Settings { options, has_memory } = settings;
+    let options = &settings.options;
     tare_tables::set_status_source(status_rows);
     tare_tables::budget::set_keeper(&Here);
     if let Err(error) = sampling::begin(options) {
@@ -83,20 +80,21 @@ fn serve(settings: &'static Settings) -> Result<Endpoint, String> {
     let datadir = data_directory().ok_or("the server does not tell its data directory")?;
     let socket = service::socket_path(options, &datadir)?;
     server::meet_all();
-    service::start(&socket, tables(*has_memory), &server_version().unwrap_or_default(), None)
+    service::start(&socket, tables(settings), &server_version().unwrap_or_default(), None)
 }
 
 /// Prepares a sample of the active session history.
 fn refresh() {
-    guard((), threads::refresh);
+    guard(None, || while_there(threads::refresh));
 }
 
 /// Returns the tables that the endpoint serves: those of which tare knows what they show.
-fn tables(has_memory: bool) -> &'static [&'static dyn Table] {
+fn tables(settings: &Settings) -> &'static [&'static dyn Table] {
     static TABLES: OnceLock<Vec<&'static dyn Table>> = OnceLock::new();
     TABLES.get_or_init(|| {
         let own: [&'static dyn Table; 4] = [&STATUS, &HISTORY, &setup::Instruments, &setup::Consumers];
-        own.into_iter().chain(served::tables_with(has_memory)).collect()
+        let of_sessions = sessions::TABLES.into_iter().filter(|_| settings.has_sessions);
+        own.into_iter().chain(of_sessions).chain(served::tables_with(settings.has_memory)).collect()
     })
 }
 

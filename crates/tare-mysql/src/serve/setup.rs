@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use tare_engine::Engine;
 use tare_tables::{Column, Query, RowSink, SqlType, Table, Value};
 
+use crate::server::presence::while_there;
 use crate::server::{consumers, events, instruments, memory};
 
-const YES_NO: SqlType = SqlType::Enum(&["YES", "NO"]);
+pub(super) const YES_NO: SqlType = SqlType::Enum(&["YES", "NO"]);
 
-const fn column(name: &'static str, sql_type: SqlType, doc: &'static str) -> Column {
+pub(super) const fn column(name: &'static str, sql_type: SqlType, doc: &'static str) -> Column {
     Column { name, sql_type, nullable: false, default: None, doc }
 }
 
@@ -45,12 +46,16 @@ impl Table for Instruments {
     }
 
     fn scan(&self, _: &Engine, _: &Query<'_>, sink: RowSink<'_>) {
-        let timed = instruments::all().chain(events::all()).map(|class| (class, yes_no(&class.timed)));
-        let untimed = memory::classes().map(|class| (class, Value::Null));
-        let _ended = timed.chain(untimed).try_for_each(|(class, timed)| {
-            let name = instruments::name(class).unwrap_or_default();
-            sink(&[name.into(), yes_no(&class.enabled), timed])
+        let rows = while_there(|| {
+            let timed = instruments::all().chain(events::all()).map(|class| (class, yes_no(&class.timed)));
+            let untimed = memory::classes().map(|class| (class, Value::Null));
+            let row = |(class, timed)| {
+                let name = instruments::name(class).unwrap_or_default().to_owned();
+                [name.into(), yes_no(&class.enabled), timed]
+            };
+            timed.chain(untimed).map(row).collect::<Vec<[Value<'static>; 3]>>()
         });
+        let _ended = rows.iter().flatten().try_for_each(|row| sink(row));
     }
 }
 

@@ -11,9 +11,10 @@ use tare_engine::fixed;
 use tare_engine::snapshot::{ClassId, Kind, Properties};
 use tare_host::process::{ENGINE, guard};
 
-use super::instruments::{Find, register};
+use super::instruments::{Find, name, register};
 use crate::abi::Class;
 use crate::abi::events::PROGRESS;
+use crate::abi::lists::STAGE_PREFIX_LENGTH;
 
 /// The most instruments of a kind. Those with a higher number are not counted.
 const MOST: usize = 1024;
@@ -101,6 +102,18 @@ pub(crate) fn statement(class: &'static Class) -> ClassId {
 pub(crate) fn known_stage(key: c_uint) -> Option<ClassId> {
     let known = STAGES.known.get(key as usize)?.load(Relaxed);
     (known != 0 || key == 0).then_some(known)
+}
+
+/// Returns the state that a stage stands for in `threads`, of at most 64 characters; `None`: the key is of no
+/// stage.
+pub(crate) fn state(key: c_uint) -> Option<String> {
+    let class = STAGES.class(key)?;
+    let place = std::ptr::from_ref(class).addr() + STAGE_PREFIX_LENGTH;
+    // SAFETY: an instrument of stages has a number of 32 bits at this place (`startup::checks`), which does
+    // not change.
+    let prefix = unsafe { *std::ptr::with_exposed_provenance::<u32>(place) };
+    let state = name(class)?.get(prefix as usize..).filter(|state| !state.is_empty())?;
+    Some(state.chars().take(64).collect())
 }
 
 /// Sets the built-in's instrument of transactions.

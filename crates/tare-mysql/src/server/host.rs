@@ -5,15 +5,16 @@ use std::ffi::CStr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tare_engine::snapshot::{Kind, WaitClass};
-use tare_engine::{Demand, DigestHash, Host, RowLockWait, RunningTokens, Session, StagedSession};
+use tare_engine::{Demand, DigestHash, Host, HostLock, RowLockWait, RunningTokens, Session, StagedSession};
 use tare_words::stage;
 
+use super::presence::while_there;
 use super::thread::ServerThread;
-use super::{digest, events, lock_waits, routing};
+use super::{digest, events, lock_waits, metadata_locks, routing};
 use crate::abi::events::THREAD_STAGE;
 
-/// The engine's host. Of sessions, metadata locks and everything else that is not an event it knows nothing:
-/// these are the built-in's.
+/// The engine's host. Sessions, metadata locks and everything else that is not an event are the built-in's:
+/// the host knows of these what the active session history shows, and reads it in the built-in's memory.
 pub(crate) struct ServerHost;
 
 impl Host for ServerHost {
@@ -78,7 +79,8 @@ impl Host for ServerHost {
 
     fn session_stage(&self, session: StagedSession) -> Option<u32> {
         let StagedSession::Named(Session { handle, .. }) = session else { return None };
-        let key = ServerThread::of_handle(handle)?.number(THREAD_STAGE).load(Relaxed);
+        let thread = ServerThread::of_handle(handle)?;
+        let key = while_there(|| thread.number(THREAD_STAGE).load(Relaxed))?;
         events::known_stage(key).map(u32::from)
     }
 
@@ -94,9 +96,20 @@ impl Host for ServerHost {
     }
 
     fn row_lock_wait(&self, session: Session, _: bool) -> Option<RowLockWait> {
-        // Whose lock it is only InnoDB's lock system knows.
-        let waits = ServerThread::of_handle(session.handle).is_some_and(lock_waits::waits);
-        waits.then_some(RowLockWait { holder: None })
+        let thread = ServerThread::of_handle(session.handle)?;
+        while_there(|| lock_waits::wait(thread)).flatten()
+    }
+
+    fn is_lock_in_the_way(&self, namespace: u8, wanted: u8, held: u8, is_granted: bool) -> bool {
+        metadata_locks::is_in_the_way(namespace, wanted, held, is_granted)
+    }
+
+    fn metadata_locks(&self) -> Option<Vec<HostLock>> {
+        Some(while_there(metadata_locks::awaited).unwrap_or_default())
+    }
+
+    fn is_lock_still(&self, lock: &HostLock) -> bool {
+        while_there(|| metadata_locks::is_still(lock)).unwrap_or(false)
     }
 
     fn characters(&self, text: &[u8], _: u32, most: usize) -> usize {

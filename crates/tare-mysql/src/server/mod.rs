@@ -6,10 +6,15 @@ pub(crate) mod digest;
 pub(crate) mod events;
 mod host;
 pub(crate) mod instruments;
+pub(crate) mod lists;
 pub(crate) mod lock_waits;
 pub(crate) mod memory;
+pub(crate) mod metadata_locks;
+pub(crate) mod parties;
+pub(crate) mod presence;
 pub(crate) mod programs;
 pub(crate) mod routing;
+pub(crate) mod sessions;
 pub(crate) mod thread;
 pub(crate) mod threads;
 

@@ -5,11 +5,13 @@
 mod events;
 mod io;
 mod memory;
+mod sessions;
 
 use std::ffi::CStr;
 
 use tare_host::jumps::{DetourError, Function};
 
+use super::constructor::INITIALIZE;
 use super::disable_reason::DisableReason;
 
 /// Returns the bytes of a symbol of the program.
@@ -25,7 +27,7 @@ pub(super) fn code(name: &'static CStr) -> Result<&'static [u8], DisableReason> 
 type Evidence = (&'static CStr, &'static [&'static [u8]], usize);
 
 /// The evidence for each number in [`crate::abi`] itself.
-const EVIDENCE: [Evidence; 17] = [
+const EVIDENCE: [Evidence; 15] = [
     // movq $0, 0x48(%rdi): the owner of a mutex.
     (c"_Z19pfs_unlock_mutex_v1P9PSI_mutex", &[b"\x48\xC7\x47\x48\0\0\0\0"], 16),
     // cmpq $0, 0x48(%rdi): the writer of a rwlock.
@@ -68,20 +70,6 @@ const EVIDENCE: [Evidence; 17] = [
     (c"_Z25pfs_set_thread_command_vci", &[b"\x89\x98\x08\x0A\0\0"], 64),
     // mov 0x278(%rsi), %rdi: a thread's instrument; lea 0x18(%rax), %r13: its name.
     (c"_ZN13table_threads8make_rowEP10PFS_thread", &[b"\x48\x8B\xBE\x78\x02\0\0", b"\x4C\x8D\x68\x18"], 96),
-    // Calls the first function of those that the pointer leads to, and nothing else.
-    (
-        c"_Z14thd_wait_beginP3THDi",
-        &[b"\x48\x8B\0\x48\x85\xC0\x74\x0D\x48\x8B\0\x48\x85\xC0\x74\x05\xFF\xE0"],
-        40,
-    ),
-    // … and the second.
-    (
-        c"_Z12thd_wait_endP3THD",
-        &[b"\x48\x8B\0\x48\x85\xC0\x74\x0D\x48\x8B\x40\x08\x48\x85\xC0\x74\x04\xFF\xE0"],
-        40,
-    ),
-    // lea 3(%rsi, %rsi, 2), %esi: the kinds 3 and 6 of waits for locks.
-    (c"_Z24lock_wait_suspend_threadP9que_thr_t", &[b"\x8D\x74\x76\x03"], 600),
     // movzbl 0x1e9(%rdi): a thread has histories.
     (c"_ZN10PFS_thread25set_history_derived_flagsEv", &[b"\x0F\xB6\x87\xE9\x01\0\0"], 16),
     // 0x10 and 0x30 of the locker of a cond.
@@ -104,12 +92,72 @@ const EVIDENCE: [Evidence; 17] = [
         &[b"\x80\x7E\x04\0", b"\x41\x80\x7C\x24\x05\0", b"\x49\x8B\x44\x24\x10", b"\x48\x89\x4B\x28"],
         240,
     ),
+    // movzbl (%rdi), %edx, and %dl becomes a flag: whether the built-in is on is the first byte of its sizes.
+    (INITIALIZE, &[b"\x0F\xB6\x17", b"\x88\x10\xE8"], 256),
 ];
 
-/// Checks every layout, but those that only memory needs.
+/// The evidence for what storage engines say of their waits.
+const OF_ROW_LOCKS: [Evidence; 3] = [
+    // Calls the first function of those that the pointer leads to, and nothing else.
+    (
+        c"_Z14thd_wait_beginP3THDi",
+        &[b"\x48\x8B\0\x48\x85\xC0\x74\x0D\x48\x8B\0\x48\x85\xC0\x74\x05\xFF\xE0"],
+        40,
+    ),
+    // … and the second.
+    (
+        c"_Z12thd_wait_endP3THD",
+        &[b"\x48\x8B\0\x48\x85\xC0\x74\x0D\x48\x8B\x40\x08\x48\x85\xC0\x74\x04\xFF\xE0"],
+        40,
+    ),
+    // lea 3(%rsi, %rsi, 2), %esi: the kinds 3 and 6 of waits for locks.
+    (c"_Z24lock_wait_suspend_threadP9que_thr_t", &[b"\x8D\x74\x76\x03"], 600),
+];
+
+/// The evidence for whom a transaction waits for.
+const OF_ROW_OWNERS: [Evidence; 4] = [
+    // mov (%rax), %rsi, mov (%rcx), %rdx: the transactions of the lock that waits and of the one in its
+    // way; xchg %rdx, 0x98(%rsi): what the former waits for; mov 0x198(%rcx), %rsi: the session of the
+    // latter.
+    (
+        c"_ZN7RecLock12add_to_waitqEPK9ib_lock_tPK9lock_prdt",
+        &[b"\x48\x8B\x30", b"\x48\x8B\x11\x48\x87\x96\x98\0\0\0", b"\x48\x8B\xB1\x98\x01\0\0"],
+        128,
+    ),
+    // mov 0x198(%rbx), %rdi: the session for which a thread is said to wait is that of the transaction.
+    (c"_Z24lock_wait_suspend_threadP9que_thr_t", &[b"\x48\x8B\xBB\x98\x01\0\0"], 600),
+    // pop %rbp; mov (%rax), %rax; ret: the transaction is the first member of what InnoDB keeps of a session.
+    (c"_Z10thd_to_trxP3THD", &[b"\x5D\x48\x8B\0\xC3"], 24),
+    // mov %rsi, 0x1050(%rdi): the session of a thread.
+    (c"_Z21pfs_set_thread_THD_vcP10PSI_threadP3THD", &[b"\x48\x89\xB7\x50\x10\0\0"], 24),
+];
+
+/// Checks every layout, but those that only a part needs.
 pub(super) fn layouts() -> Result<(), DisableReason> {
     check(EVIDENCE.into_iter().chain(events::EVIDENCE).chain(io::EVIDENCE).chain(memory::OF_ALL))?;
-    io::calls()
+    io::calls(&io::CALLS)
+}
+
+/// Checks what only the socket needs.
+pub(super) fn socket() -> Result<(), DisableReason> {
+    io::calls(&io::OF_SOCKET)
+}
+
+/// Checks what only waits for rows need.
+pub(super) fn row_locks() -> Result<(), DisableReason> {
+    check(OF_ROW_LOCKS.into_iter())?;
+    io::calls(&io::OF_ROW_LOCKS)
+}
+
+/// Checks what only the owners of locks within InnoDB need.
+pub(super) fn row_owners() -> Result<(), DisableReason> {
+    check(OF_ROW_OWNERS.into_iter())
+}
+
+/// Checks the layouts that only tables of sessions, and who is in the way of whom, need.
+pub(super) fn sessions() -> Result<(), DisableReason> {
+    check(sessions::EVIDENCE.into_iter().chain(sessions::OF_LOCKS))?;
+    io::calls(&io::OF_SESSIONS)
 }
 
 /// Checks the layouts that only memory needs.

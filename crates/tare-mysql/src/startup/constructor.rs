@@ -17,8 +17,8 @@ use super::disable_reason::DisableReason;
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = construct;
 
-/// `initialize_performance_schema`. Its arguments are not looked at; their types tell the interface's
-/// version.
+/// `initialize_performance_schema`. Of its arguments only the first is looked at; their types tell the
+/// interface's version.
 pub(super) const INITIALIZE: &CStr = c"_Z29initialize_performance_schemaP16PFS_global_paramPP20PSI_thread_bootstrapPP19PSI_mutex_bootstrapPP20PSI_rwlock_bootstrapPP18PSI_cond_bootstrapPP18PSI_file_bootstrapPP20PSI_socket_bootstrapPP19PSI_table_bootstrapPP17PSI_mdl_bootstrapPP18PSI_idle_bootstrapPP19PSI_stage_bootstrapPP23PSI_statement_bootstrapPP25PSI_transaction_bootstrapPP20PSI_memory_bootstrapPP19PSI_error_bootstrapPP23PSI_data_lock_bootstrapPP20PSI_system_bootstrapPP25PSI_tls_channel_bootstrapPP20PSI_metric_bootstrapPP25PSI_logs_client_bootstrap";
 
 /// What the stub goes on to: a copy of the function's beginning, which jumps to the rest.
@@ -54,9 +54,14 @@ fn lead_through_stub() -> Result<(), DisableReason> {
     Ok(())
 }
 
-/// Prepares everything. Returns where the stub goes on.
-extern "C" fn prepare() -> usize {
-    let _ = caught(super::prepare);
+/// Prepares everything. Returns where the stub goes on. `sizes` is the server's first argument.
+extern "C" fn prepare(sizes: *const u8) -> usize {
+    let _ = caught(|| {
+        super::prepare(|| {
+            // SAFETY: the server's sizes, whose first byte says whether the built-in is on (`checks`).
+            !sizes.is_null() && unsafe { *sizes } != 0
+        });
+    });
     REST.load(Relaxed)
 }
 

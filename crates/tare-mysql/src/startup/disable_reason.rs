@@ -6,6 +6,9 @@ pub(crate) enum DisableReason {
     /// The option `enabled` is off.
     #[error("it is switched off (enabled = OFF)")]
     SwitchedOff,
+    /// The server's own Performance Schema is off, and there is nothing to count.
+    #[error("performance_schema is off, and without it there are no events")]
+    BuiltInOff,
     /// An option cannot be used.
     #[error("{0}")]
     Option(String),

@@ -15,6 +15,7 @@ use tare_host::process::{Segments, symbol};
 
 use super::checks;
 use super::disable_reason::DisableReason;
+use super::parts::{Part, Parts};
 use crate::entry::{lives, lock_waits, short, sizes, stage, synch};
 use crate::original::Original;
 use crate::serve;
@@ -27,10 +28,8 @@ type Led = (&'static CStr, usize);
 type Told = (&'static CStr, usize, &'static Original);
 
 /// Returns the functions that this library's stand in for.
-fn replaced() -> [Led; 12] {
+fn replaced() -> [Led; 10] {
     [
-        (c"_Z14thd_wait_beginP3THDi", lock_waits::thd_wait_begin as *const () as usize),
-        (c"_Z12thd_wait_endP3THD", lock_waits::thd_wait_end as *const () as usize),
         (
             c"_Z23pfs_start_mutex_wait_v1P25PSI_mutex_locker_state_v1P9PSI_mutex19PSI_mutex_operationPKcj",
             synch::start_mutex_wait as *const () as usize,
@@ -57,7 +56,7 @@ fn replaced() -> [Led; 12] {
 }
 
 /// Returns the functions that still do their work as well.
-fn told() -> [Told; 13] {
+fn told() -> [Told; 12] {
     [
         (
             c"_Z14destroy_threadP10PFS_thread",
@@ -70,11 +69,6 @@ fn told() -> [Told; 13] {
             &lives::SET_ACCOUNT,
         ),
         (c"_Z22pfs_set_thread_user_vcPKci", lives::set_user as *const () as usize, &lives::SET_USER),
-        (
-            c"_Z20start_handle_managerv",
-            serve::start_handle_manager as *const () as usize,
-            &serve::START_HANDLE_MANAGER,
-        ),
         (
             c"_ZN21table_setup_consumers17update_row_valuesEP5TABLEPKhPhPP5Field",
             lives::update_consumer as *const () as usize,
@@ -119,15 +113,39 @@ fn told() -> [Told; 13] {
     ]
 }
 
-/// Returns the functions of all families that this library's stand in for.
-fn all_replaced(with_memory: bool) -> impl Iterator<Item = Led> {
-    let of_memory = memory::replaced().into_iter().filter(move |_| with_memory);
-    replaced().into_iter().chain(events::replaced()).chain(io::replaced()).chain(of_memory)
+/// Returns those of waits for rows.
+fn of_row_locks() -> [Led; 2] {
+    [
+        (c"_Z14thd_wait_beginP3THDi", lock_waits::thd_wait_begin as *const () as usize),
+        (c"_Z12thd_wait_endP3THD", lock_waits::thd_wait_end as *const () as usize),
+    ]
 }
 
-/// Returns the functions of all families that still do their work as well.
-fn all_told() -> impl Iterator<Item = Told> {
-    told().into_iter().chain(events::told()).chain(io::told())
+/// The function that is called before the server is ready, and its copy.
+pub(super) static OF_SOCKET: (&CStr, &Original) =
+    (c"_Z20start_handle_managerv", &serve::START_HANDLE_MANAGER);
+/// The function by which the built-in frees its accounts, before anything else that is read of it, and its
+/// copy.
+pub(super) static OF_SESSIONS: (&CStr, &Original) =
+    (c"_ZN21PFS_account_allocator10free_arrayEP17PFS_account_array", &lives::FREE_ACCOUNTS);
+
+/// Returns the functions of all families, and of these parts, that this library's stand in for.
+fn all_replaced(parts: Parts) -> impl Iterator<Item = Led> {
+    let of_memory = memory::replaced().into_iter().filter(move |_| parts.have(Part::Memory));
+    let of_row_locks = of_row_locks().into_iter().filter(move |_| parts.have(Part::RowLocks));
+    let of_events = replaced().into_iter().chain(events::replaced()).chain(io::replaced());
+    of_events.chain(of_memory).chain(of_row_locks)
+}
+
+/// Returns the functions of all families, and of these parts, that still do their work as well.
+fn all_told(parts: Parts) -> impl Iterator<Item = Told> {
+    let (socket, sessions) = (OF_SOCKET, OF_SESSIONS);
+    let of_parts = [
+        (Part::Socket, (socket.0, serve::start_handle_manager as *const () as usize, socket.1)),
+        (Part::Sessions, (sessions.0, lives::free_accounts as *const () as usize, sessions.1)),
+    ];
+    let of_parts = of_parts.into_iter().filter(move |(part, _)| parts.have(*part)).map(|(_, told)| told);
+    told().into_iter().chain(events::told()).chain(io::told()).chain(of_parts)
 }
 
 /// The two functions that begin a wait for a rwlock: each is a jump to one that is not exported.
@@ -138,31 +156,32 @@ const START_RWLOCK: [&CStr; 2] = [
 
 /// The functions that lead here, found and checked.
 pub(super) struct Functions {
+    parts: Parts,
     leads: Vec<(usize, usize)>,
     copies: Vec<usize>,
 }
 
 impl Functions {
-    /// Finds every function, with or without those of memory. Nothing is changed.
-    pub(super) fn find(with_memory: bool) -> Result<Functions, DisableReason> {
+    /// Finds every function, and those of these parts. Nothing is changed.
+    pub(super) fn find(parts: Parts) -> Result<Functions, DisableReason> {
         let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
-        for (name, to) in all_replaced(with_memory) {
+        for (name, to) in all_replaced(parts) {
             leads.push((checks::code(name)?.as_ptr().addr(), to));
         }
         let code = |error: &dyn std::fmt::Display| DisableReason::Code(error.to_string());
         let mut originals = Vec::new();
-        for (name, to, _) in all_told() {
+        for (name, to, _) in all_told(parts) {
             let function = Function::find(name).map_err(|error| code(&error))?;
             leads.push((function.start(), to));
             originals.push(function);
         }
         let copies = copies_for_lead(&originals).map_err(|error| code(&error))?;
-        Ok(Functions { leads, copies })
+        Ok(Functions { parts, leads, copies })
     }
 
     /// Leads every function here.
     pub(super) fn lead(self) -> Result<(), DisableReason> {
-        for ((_, _, original), copy) in all_told().zip(self.copies) {
+        for ((_, _, original), copy) in all_told(self.parts).zip(self.copies) {
             original.set(copy);
         }
         // SAFETY: functions of the program, each with room for a jump (the layouts' checks have read more of

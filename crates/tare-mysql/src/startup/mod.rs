@@ -9,6 +9,7 @@ mod checks;
 mod constructor;
 mod disable_reason;
 mod functions;
+mod parts;
 mod program;
 mod shares;
 
@@ -25,39 +26,40 @@ use crate::serve::{self, Settings};
 use crate::server::ServerHost;
 use disable_reason::DisableReason;
 use functions::Families;
+use parts::{Part, Parts};
 
-/// Takes the server's waits, unless something is not as expected.
-fn prepare() {
+/// Takes the server's waits, unless something is not as expected. `is_on` is called if it is, and tells
+/// whether the built-in is on.
+fn prepare(is_on: impl FnOnce() -> bool) {
     set_form(Form::MySql);
-    match caught(begin).unwrap_or_else(|why| Err(DisableReason::Panic(why))) {
-        Ok(memory) => {
-            let text = match memory {
-                Ok(()) => {
-                    "counts waits, stages, statements, transactions and memory; all else is the server's own"
-                        .to_owned()
-                }
-                Err(why) => format!(
-                    "counts waits, stages, statements and transactions; all else is the server's own, memory because {why}"
-                ),
+    match caught(|| begin(is_on)).unwrap_or_else(|why| Err(DisableReason::Panic(why))) {
+        Ok(missing) => {
+            let has_memory = missing.iter().all(|(part, _)| *part != Part::Memory);
+            let counted = if has_memory {
+                "statements, transactions and memory"
+            } else {
+                "statements and transactions"
             };
-            line(Severity::Note, &format!("{} (experimental) {text}", env!("CARGO_PKG_VERSION")));
+            let version = env!("CARGO_PKG_VERSION");
+            let text = format!(
+                "{version} (experimental) counts waits, stages, {counted}; all else is the server's own"
+            );
+            // The tools take the last line for what tare does.
+            parts::tell(&missing);
+            line(Severity::Note, &text);
         }
         Err(DisableReason::SwitchedOff) => {}
+        Err(reason @ DisableReason::BuiltInOff) => {
+            line(Severity::Note, &format!("does nothing: {reason}"));
+        }
         Err(reason) => {
             line(Severity::Warning, &format!("does nothing, the server runs without it: {reason}"));
         }
     }
 }
 
-/// Returns whether memory can be counted; else it stays the server's own.
-fn find_memory(families: &Families) -> Result<(), DisableReason> {
-    checks::memory()?;
-    families.check_memory()?;
-    program::connect_memory()
-}
-
-/// Checks everything, then changes the server. Returns why memory is not counted, if it is not.
-fn begin() -> Result<Result<(), DisableReason>, DisableReason> {
+/// Checks everything, then changes the server. Returns the parts that are missing, with the reasons.
+fn begin(is_on: impl FnOnce() -> bool) -> Result<Vec<(Part, DisableReason)>, DisableReason> {
     let environment = std::env::var_os(Options::ENVIRONMENT);
     let built_in = Default::default();
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -67,20 +69,24 @@ fn begin() -> Result<Result<(), DisableReason>, DisableReason> {
         return Err(DisableReason::SwitchedOff);
     }
     checks::layouts()?;
+    if !is_on() {
+        return Err(DisableReason::BuiltInOff);
+    }
     let families = Families::find()?;
     families.check_events()?;
-    let memory = find_memory(&families);
-    let shares = shares::Shares::find(memory.is_ok())?;
-    let functions = functions::Functions::find(memory.is_ok())?;
+    let (parts, missing) = Parts::find(&families);
+    let has_memory = parts.have(Part::Memory);
+    let shares = shares::Shares::find(has_memory)?;
+    let functions = functions::Functions::find(parts)?;
     program::connect()?;
     let config = config(options.clone());
     ENGINE.start(config, &ServerHost).map_err(|error| DisableReason::Memory(error.to_string()))?;
     ENGINE.set_sampling(options.sample_rate(), options.slow_after);
-    serve::set(Settings { options, has_memory: memory.is_ok() });
+    serve::set(Settings { options, has_memory, has_sessions: parts.have(Part::Sessions) });
     functions.lead()?;
     // From here on nothing fails.
     shares.serve();
-    Ok(memory)
+    Ok(missing)
 }
 
 /// Returns the engine's sizes and levels. The built-in decides which instruments are on.

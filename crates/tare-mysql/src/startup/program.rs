@@ -13,7 +13,9 @@ use crate::abi::io::File;
 use crate::entry::files::{DESCRIPTORS, Descriptors, RELEASE};
 use crate::entry::lock_waits::{self, PoolFunctions};
 use crate::entry::short;
-use crate::server::{consumers, digest, events, instruments, memory, thread};
+use crate::server::{
+    consumers, digest, events, instruments, lists, memory, metadata_locks, sessions, thread,
+};
 use crate::tables::refreshed::{FIND_LOCKS, FindLocks, MEMORY_SUMS};
 use crate::tables::{
     READERS, ReadNumber, ReadText, Readers, SETTERS, SetDouble, SetEnded, SetNumber, SetText, SetTimestamp,
@@ -74,9 +76,6 @@ pub(super) fn connect() -> Result<(), DisableReason> {
         let lists = lists.into_iter().map(|list| transmute::<*mut c_void, instruments::Find>(list)).collect();
         instruments::set_lists(lists);
     }
-    let pool = found(c"_ZN26Connection_handler_manager15event_functionsE")?;
-    // SAFETY: a pointer, which lives as long as the program.
-    let _set_once = lock_waits::POOL.set(unsafe { &*pool.cast::<AtomicPtr<PoolFunctions>>() });
     connect_events()?;
     connect_io()?;
     connect_tables()?;
@@ -129,6 +128,49 @@ fn connect_io() -> Result<(), DisableReason> {
     let find = found(c"_ZN15PFS_table_share24find_or_create_lock_statEv")?;
     // SAFETY: the mangled name tells that it is a member without arguments, and `checks` what it returns.
     let _set_once = FIND_LOCKS.set(unsafe { transmute::<*mut c_void, FindLocks>(find) });
+    Ok(())
+}
+
+/// Finds what waits for rows need.
+pub(super) fn connect_row_locks() -> Result<(), DisableReason> {
+    let pool = found(c"_ZN26Connection_handler_manager15event_functionsE")?;
+    // SAFETY: a pointer, which lives as long as the program.
+    let _set_once = lock_waits::POOL.set(unsafe { &*pool.cast::<AtomicPtr<PoolFunctions>>() });
+    Ok(())
+}
+
+/// Finds what the owners of locks within InnoDB need.
+pub(super) fn connect_row_owners() -> Result<(), DisableReason> {
+    let transaction = found(c"_Z10thd_to_trxP3THD")?;
+    // SAFETY: the mangled name tells its argument, and `checks` what it returns.
+    let transaction = unsafe { transmute::<*mut c_void, lock_waits::Transaction>(transaction) };
+    let _set_once = lock_waits::TRANSACTION.set(transaction);
+    Ok(())
+}
+
+/// Finds what the tables of sessions need, and the rules by which metadata locks are in each other's way.
+pub(super) fn connect_sessions() -> Result<(), DisableReason> {
+    let unexpected = |name: &CStr| DisableReason::Unexpected(name.to_string_lossy().into_owned());
+    let commands = c"_ZN13Command_names7m_namesB5cxx11E";
+    if !sessions::read_commands(found(commands)?.expose_provenance()) {
+        return Err(unexpected(commands));
+    }
+    let rules = |name: &'static CStr| {
+        metadata_locks::Rules::read(found(name)?.expose_provenance()).ok_or_else(|| unexpected(name))
+    };
+    let rules =
+        [rules(c"_ZN8MDL_lock22m_scoped_lock_strategyE")?, rules(c"_ZN8MDL_lock22m_object_lock_strategyE")?];
+    let _set_once = metadata_locks::RULES.set(rules);
+    let connection = found(c"_Z17get_vio_type_name13enum_vio_typePPKcPi")?;
+    // SAFETY: the mangled name tells its type.
+    let connection = unsafe { transmute::<*mut c_void, sessions::ConnectionName>(connection) };
+    let _set_once = sessions::CONNECTION_NAME.set(connection);
+    for list in lists::ALL {
+        let at = found(list.layout().name)?;
+        // SAFETY: a variable of the program, in which it has this list: `checks` has seen its use. The
+        // built-in frees what it has after the function that `OF_SESSIONS` names.
+        unsafe { list.set(at) };
+    }
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use mysql::prelude::Queryable;
 use tare_outlets::Address;
 use tare_outlets::ash::columns::{COLUMNS, HISTORY as RECORDED};
 use tare_outlets::ash::{self, Control, Destination, Options, Rotation, file};
-use tare_testkit::active_load::{ActiveSessions, SessionActivity, sampling_error};
+use tare_testkit::active_load::{ActiveSessions, SessionActivity, Until, sampling_error};
 use tare_testkit::eventually;
 use tare_testkit::mysql_server::Mysql;
 
@@ -116,6 +116,89 @@ fn at_sampled_every_session_does_what_it_does() {
 #[test]
 fn at_sums_every_session_does_what_it_does() {
     at_level("sums");
+}
+
+/// What the server says of the metadata lock that each connection waits for: OBJECT_TYPE, OBJECT_SCHEMA and
+/// OBJECT_NAME.
+fn awaited(server: &Mysql) -> BTreeMap<String, Vec<Option<String>>> {
+    let sql = "SELECT PROCESSLIST_ID, OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME FROM performance_schema.metadata_locks \
+               JOIN performance_schema.threads ON THREAD_ID = OWNER_THREAD_ID WHERE LOCK_STATUS = 'PENDING'";
+    let rows = rows(&mut server.client().expect("a client"), sql);
+    rows.into_iter().map(|mut row| (row.remove(0).expect("a connection"), row)).collect()
+}
+
+/// Panics unless those who wait for a metadata lock have its name, and somebody who is in their way;
+/// `waiting` is their number. Nobody else is ever named.
+fn judge_blockers(server: &Mysql, load: &ActiveSessions<'_>, waiting: usize) {
+    let mut tare = connect(&path(server));
+    let begin = rows(&mut tare, &format!("SELECT MAX(SAMPLE_TIME) FROM {HISTORY}"))[0][0].clone();
+    let before = samples(&mut tare);
+    eventually("samples", LIMIT, || samples(&mut tare) > before + SAMPLES);
+    let sql = format!(
+        "SELECT PROCESSLIST_ID, BLOCKING_PROCESSLIST_ID, BLOCKING_THREAD_ID, OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME \
+         FROM {HISTORY} WHERE PROCESSLIST_ID IN ({}) AND SAMPLE_TIME > '{}'",
+        load.list(),
+        begin.unwrap_or_default()
+    );
+    let truth = awaited(server);
+    assert_eq!(truth.len(), waiting, "{truth:?}");
+    let threads = "SELECT PROCESSLIST_ID, THREAD_ID FROM threads WHERE PROCESSLIST_ID IS NOT NULL";
+    let threads: BTreeMap<_, _> =
+        rows(&mut tare, threads).into_iter().map(|mut row| (row.remove(0), row.remove(0))).collect();
+    let mut named: BTreeMap<String, [u64; 2]> = BTreeMap::new();
+    let mut for_rows = [0; 2];
+    for row in rows(&mut tare, &sql) {
+        let id = row[0].clone().expect("a connection");
+        let does = &load.truth[&id.parse().expect("a number")];
+        if let Some(blocker) = &row[1] {
+            assert!(does.blockers.contains(&blocker.parse().expect("a number")), "{row:?}: {does:?}");
+            assert_eq!(row[2], threads[&row[1]], "{row:?}");
+        }
+        if does.class == "ROW LOCK" {
+            for_rows[usize::from(row[1].is_some())] += 1;
+        }
+        if matches!(does.class, "METADATA LOCK" | "USER LOCK") {
+            let [all, whole] = named.entry(id.clone()).or_default();
+            *all += 1;
+            *whole += u64::from(row[1].is_some() && row[3..] == truth[&id]);
+            // One that has been woken for a moment names none.
+            assert!(row[3].is_none() || row[3..] == truth[&id], "{row:?}: {:?}", truth[&id]);
+        }
+    }
+    assert_eq!(named.len(), waiting, "{named:?}");
+    assert!(for_rows[0] * 50 <= for_rows[1], "those who wait for a row name somebody: {for_rows:?}");
+    assert!(named.values().all(|[all, whole]| *all > SAMPLES / 2 && whole * 100 >= all * 99), "{named:?}");
+}
+
+#[test]
+fn who_waits_for_a_metadata_lock_names_it_and_whoever_is_in_the_way() {
+    const LOCK: &str = "METADATA LOCK";
+    let settings = "sample=1/1000000; ash-interval=20ms";
+    let Some(server) = Mysql::preloaded(&library(), settings, &[]).expect("a server") else { return };
+    let mut load = ActiveSessions::all(&server);
+    let waits = Until::State("Waiting for table metadata lock");
+    // Who wants to drop the table waits for a writer, and for what the ALTER has already.
+    let writer = load.idle(&["CREATE TABLE w (id INT PRIMARY KEY)", "BEGIN", "INSERT INTO w VALUES (1)"]);
+    let alter = load.busy(&[], "ALTER TABLE w ADD COLUMN v INT", &waits, LOCK);
+    load.waits_for(alter, &[writer]);
+    let drops = load.busy(&[], "DROP TABLE w", &waits, LOCK);
+    load.waits_for(drops, &[writer, alter]);
+    // The name of a function is compared in another form than it is written.
+    let function = "CREATE FUNCTION CafÉ() RETURNS INT DETERMINISTIC RETURN 1";
+    let caller = load.idle(&[function, "BEGIN", "SELECT CafÉ()"]);
+    let drops = load.busy(&[], "DROP FUNCTION CAFÉ", &Until::State("Waiting for stored function"), LOCK);
+    load.waits_for(drops, &[caller]);
+    judge_blockers(&server, &load, 8);
+    drop(load);
+
+    let mut load = ActiveSessions::new(&server);
+    let locks_all = load.idle(&["FLUSH TABLES WITH READ LOCK"]);
+    let global = Until::State("Waiting for global read lock");
+    for _ in 0..2 {
+        let writer = load.busy(&[], "INSERT INTO t VALUES (9, 9)", &global, LOCK);
+        load.waits_for(writer, &[locks_all]);
+    }
+    judge_blockers(&server, &load, 2);
 }
 
 /// Ends a recording.

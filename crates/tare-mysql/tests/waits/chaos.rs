@@ -218,6 +218,20 @@ fn settings(table: &str, on: &str, any: u64) -> String {
 /// Counts of `tare_status` that say what was lost.
 const LOST: &str = "SELECT NAME, VALUE FROM tare_status WHERE NAME LIKE '%lost%' AND VALUE <> '0'";
 
+/// Reads over tare's socket what is being changed, until the time is over. Returns the number of answers.
+fn read(server: &Mysql, until: Instant) -> u64 {
+    let mut tare = connect(&path(server));
+    tare.query_drop("UPDATE tare_status SET VALUE = '10ms' WHERE NAME = 'ash_interval'").expect("a setting");
+    let mut read = 0;
+    while Instant::now() < until {
+        for table in ["threads", "accounts", "users", "hosts", "setup_instruments"] {
+            assert!(!rows(&mut tare, &format!("SELECT * FROM {table}")).is_empty(), "{table}");
+            read += 1;
+        }
+    }
+    read
+}
+
 #[test]
 fn sessions_that_change_everything_crash_nothing() {
     let Some(mut server) = subject(&["--max-connections=200"]) else { return };
@@ -235,6 +249,8 @@ fn sessions_that_change_everything_crash_nothing() {
     std::thread::scope(|scope| {
         let chaos = &chaos;
         (0..THREADS).for_each(|number| drop(scope.spawn(move || chaos.session(number))));
+        let read = scope.spawn(|| read(&server, until));
+        assert!(read.join().expect("tare answers") > 100);
     });
     let done = chaos.done.into_inner();
     println!("{done} statements");

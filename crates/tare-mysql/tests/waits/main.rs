@@ -12,6 +12,7 @@ mod memory;
 mod oracle;
 mod programs;
 mod sampled;
+mod sessions;
 mod settings;
 mod socket;
 mod tables;

@@ -105,7 +105,7 @@ fn it_has_no_table_of_which_the_server_knows_more() {
         rows(of, "SHOW TABLES FROM performance_schema").into_iter().flatten().flatten().collect()
     };
     let (here, there) = (names(&mut tare), names(&mut client));
-    for table in ["threads", "global_status", "data_locks", "events_errors_summary_global_by_error"] {
+    for table in ["table_handles", "global_status", "data_locks", "events_errors_summary_global_by_error"] {
         assert!(there.iter().any(|it| it == table) && !here.iter().any(|it| it == table), "{table}");
     }
     for table in here.iter().filter(|table| !table.starts_with("tare_")) {
@@ -128,6 +128,25 @@ fn it_ends_with_the_server() {
     eventually("the server has ended", LIMIT, || !server.runs());
     assert!(!socket.exists(), "{} is left", socket.display());
     assert!(tare.query_drop("SELECT 1 FROM tare_status").is_err(), "nobody answers");
+}
+
+#[test]
+fn a_server_ends_while_its_sessions_are_read() {
+    for _ in 0..3 {
+        let started = Mysql::preloaded(&library(), "ash-interval=10ms", &[]).expect("a server");
+        let Some(mut server) = started else { return };
+        let socket = path(&server);
+        std::thread::scope(|scope| {
+            for table in ["threads", "accounts", "setup_instruments"] {
+                let mut tare = connect(&socket);
+                let sql = format!("SELECT * FROM {table}");
+                scope.spawn(move || while tare.query_drop(&sql).is_ok() {});
+            }
+            server.client().expect("a client").query_drop("SHUTDOWN").expect("a shutdown");
+        });
+        eventually("the server has ended", LIMIT, || !server.runs());
+        assert!(!server.log().contains("got signal"), "{}", server.log());
+    }
 }
 
 #[test]

@@ -147,6 +147,8 @@ fn a_server_without_its_performance_schema_is_left_alone() {
     let mut conn = server.client().expect("a client");
     assert_eq!(number(&mut conn, &format!("SELECT COUNT(*) FROM {GLOBAL}")), 0);
     assert!(!crate::socket::path(&server).exists(), "it would show empty tables");
+    let lines = lines(&server);
+    assert!(lines.len() == 1 && lines[0].contains("does nothing: performance_schema is off"), "{lines:?}");
     assert!(server.runs());
 }
 

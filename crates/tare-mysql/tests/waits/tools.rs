@@ -25,21 +25,29 @@ fn top(socket: &Address, view: View) -> String {
 #[test]
 fn top_says_what_it_sees_and_names_what_it_lacks() {
     let Some(server) = subject(&[]) else { return };
-    let _load = ActiveSessions::all(&server);
+    let load = ActiveSessions::all(&server);
+    let active = load.truth.len();
+    // One connection is the load's own.
+    let connections = active + load.idle_list().split(',').count() + 1;
     let socket = Address::Socket(path(&server));
     for view in View::ALL {
         let shown = top(&socket, view);
         assert!(shown.starts_with("MySQL 9."), "{shown}");
-        assert!(
-            !shown.lines().nth(1).unwrap_or_default().contains(" connections"),
-            "nothing tells it: {shown}"
-        );
+        let head = shown.lines().nth(1).unwrap_or_default();
+        // Once it has asked the server's own socket, its connection there is one of them.
+        let said = |count| head.contains(&format!("  {count} connections, {active} active"));
+        assert!(said(connections) || said(connections + 1), "{shown}");
     }
     assert!(top(&socket, View::Statements).contains("statements/s"));
     assert!(top(&socket, View::Memory).contains("innodb/buf_buf_pool"));
-    assert!(top(&socket, View::Threads).contains("has no table threads"));
+    let threads = top(&socket, View::Threads);
+    assert!(threads.contains(&format!("   {active} active")), "{threads}");
+    assert!(threads.contains("SELECT SLEEP(600)") && threads.contains("Waiting for t"), "{threads}");
     let locks = top(&socket, View::Locks);
-    assert!(locks.contains("data_lock_waits") && locks.contains("has no table metadata_locks"), "{locks}");
+    assert!(!locks.contains("Not there"), "{locks}");
+    for waits in ["ALTER TABLE m", "SELECT GET_LOCK", "UPDATE t SET v"] {
+        assert!(locks.contains(waits), "{locks}");
+    }
 }
 
 #[test]

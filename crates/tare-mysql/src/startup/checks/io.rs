@@ -169,8 +169,11 @@ pub(super) const EVIDENCE: [Evidence; 18] = [
     (c"_Z28create_table_share_lock_statv", &[b"\x48\x8D\x50\x08", b"\x48\x83\xC2\x20"], 128),
 ];
 
-/// Functions of the program, and one that each of them calls by name: what is led is not part of them.
-const CALLS: [(&CStr, &CStr); 19] = [
+/// A function of the program, and one that it calls by name: what is led is not part of it.
+pub(super) type Call = (&'static CStr, &'static CStr);
+
+/// What events and the tables need.
+pub(super) const CALLS: [Call; 16] = [
     (c"_Z25pfs_end_file_open_wait_vcP15PSI_file_lockerPv", c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm"),
     (
         c"_Z48pfs_end_file_open_wait_and_bind_to_descriptor_vcP15PSI_file_lockeri",
@@ -199,17 +202,27 @@ const CALLS: [(&CStr, &CStr); 19] = [
         c"_Z26find_or_create_table_shareP10PFS_threadbPK11TABLE_SHARE",
     ),
     (c"_Z23pfs_drop_table_share_v1bPKciS0_i", c"_Z16drop_table_shareP10PFS_threadbPKcjS2_j"),
-    (c"_Z11mysqld_mainiPPc", c"_Z20start_handle_managerv"),
-    (c"_Z24lock_wait_suspend_threadP9que_thr_t", c"_Z14thd_wait_beginP3THDi"),
-    (c"_Z24lock_wait_suspend_threadP9que_thr_t", c"_Z12thd_wait_endP3THD"),
     (INITIALIZE, c"_Z16init_instrumentsPK16PFS_global_param"),
     (INITIALIZE, c"_Z10init_errorPK16PFS_global_param"),
     (c"_Z16pfs_malloc_arrayP24PFS_builtin_memory_classmmi", c"_Z10pfs_mallocP24PFS_builtin_memory_classmi"),
 ];
 
+/// What the socket needs.
+pub(super) const OF_SOCKET: [Call; 1] = [(c"_Z11mysqld_mainiPPc", c"_Z20start_handle_managerv")];
+
+/// What tables of sessions need.
+pub(super) const OF_SESSIONS: [Call; 1] =
+    [(c"_Z15cleanup_accountv", c"_ZN21PFS_account_allocator10free_arrayEP17PFS_account_array")];
+
+/// What waits for rows need.
+pub(super) const OF_ROW_LOCKS: [Call; 2] = [
+    (c"_Z24lock_wait_suspend_threadP9que_thr_t", c"_Z14thd_wait_beginP3THDi"),
+    (c"_Z24lock_wait_suspend_threadP9que_thr_t", c"_Z12thd_wait_endP3THD"),
+];
+
 /// Checks that functions call what is led by name.
-pub(super) fn calls() -> Result<(), DisableReason> {
-    for (caller, called) in CALLS {
+pub(super) fn calls(calls: &[Call]) -> Result<(), DisableReason> {
+    for &(caller, called) in calls {
         let to = code(called)?.as_ptr().addr();
         let calls = |window: &[u8]| {
             let from = window.as_ptr().addr();

@@ -37,7 +37,9 @@ impl Reader {
             return Ok(None);
         }
         if let Content::Threads(threads) = content {
-            return Ok(Some(threads.iter().filter(|thread| thread.is_active()).count() as u64));
+            let active = threads.iter().filter(|thread| thread.is_active()).count() as u64;
+            // A server has threads: where none is seen, they could not be read.
+            return Ok((!threads.is_empty()).then_some(active));
         }
         let columns = ["PROCESSLIST_ID", "PROCESSLIST_COMMAND", "PROCESSLIST_STATE"];
         let filter = "WHERE `PROCESSLIST_ID` IS NOT NULL AND `PROCESSLIST_COMMAND` <> 'Sleep'";
@@ -82,18 +84,32 @@ impl Reader {
     fn load_by_tables(&mut self, head: &mut Head) -> Result<(), Error> {
         let started = self.source.started()?;
         head.uptime = started.and_then(|started| SystemTime::now().duration_since(started).ok());
-        let filter = "WHERE `USER` IS NOT NULL";
-        let accounts = match self.source.rows("accounts", &["CURRENT_CONNECTIONS"], filter) {
-            // MySQL's are the server's own.
-            Err(error) if !error.is_passing() => None,
-            accounts => Some(accounts?),
-        };
-        head.connections = accounts.map(|accounts| accounts.iter().map(|row| row.count(0)).sum());
+        head.connections = self.connections()?;
         let filter = "WHERE `EVENT_NAME` LIKE 'statement/sql/%' OR `EVENT_NAME` = 'statement/com/Execute'";
         let table = "events_statements_summary_global_by_event_name";
         let counts = passing(self.source.rows(table, &["COUNT_STAR"], filter))?;
         head.queries = Some(counts.iter().map(|row| row.count(0)).sum());
         Ok(())
+    }
+
+    /// Counts the open connections over the endpoint; `None` where nothing tells.
+    fn connections(&mut self) -> Result<Option<u64>, Error> {
+        let is_mysql = self.server.starts_with("MySQL");
+        // MySQL's accounts have some of the server's own threads, too, whose command is Daemon.
+        let (table, column, filter) = match is_mysql {
+            true => (
+                "threads",
+                "PROCESSLIST_ID",
+                "WHERE `PROCESSLIST_ID` IS NOT NULL AND `PROCESSLIST_COMMAND` <> 'Daemon'",
+            ),
+            false => ("accounts", "CURRENT_CONNECTIONS", "WHERE `USER` IS NOT NULL"),
+        };
+        match self.source.rows(table, &[column], filter) {
+            Ok(rows) if is_mysql => Ok(Some(rows.len() as u64)),
+            Ok(rows) => Ok(Some(rows.iter().map(|row| row.count(0)).sum())),
+            Err(error) if error.is_passing() => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Returns the instruments of locks whose uncontended acquisitions are not timed. Other servers time all

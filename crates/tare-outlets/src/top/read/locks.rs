@@ -56,18 +56,35 @@ impl Reader {
             );
             return Ok(vec![]);
         }
-        if self.source.kind() == Kind::Tare && self.server.starts_with("MySQL") {
-            notes.push(
-                "Waits for rows are not among them: they are in the server's data_lock_waits. An account sees them: --dsn \
-                 'mysql://root@localhost?socket=/run/mysqld/mysqld.sock'"
-                    .into(),
-            );
-            return Ok(vec![]);
-        }
-        if self.source.kind() == Kind::MySql && !self.source.columns("data_lock_waits")?.is_empty() {
+        if self.with_sql().is_some_and(|source| source.kind() == Kind::MySql) && self.has_data_lock_waits()? {
             return self.data_lock_waits(notes);
         }
         self.innodb_waits(notes)
+    }
+
+    fn has_data_lock_waits(&mut self) -> Result<bool, Error> {
+        let Some(source) = self.with_sql() else { return Ok(false) };
+        Ok(!source.columns("data_lock_waits")?.is_empty())
+    }
+
+    /// Returns rows of a table of the server's own: over tare's socket through its own socket. Notes what
+    /// cannot be read.
+    fn own_rows(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        filter: &str,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Row>, Error> {
+        match self.with_sql().map(|source| source.rows(table, columns, filter)) {
+            None => Ok(vec![]),
+            Some(Err(error @ Error::Gone { .. })) => Err(error),
+            Some(Err(error)) => {
+                notes.push(format!("Not there: {table}: {error}"));
+                Ok(vec![])
+            }
+            Some(rows) => rows,
+        }
     }
 
     /// Returns the waits for data locks in MySQL 8: for each waiter the holders of the lock, or those that
@@ -79,7 +96,7 @@ impl Reader {
             "REQUESTING_ENGINE_LOCK_ID",
             "BLOCKING_ENGINE_LOCK_ID",
         ];
-        let pairs = self.rows("data_lock_waits", &columns, &format!("LIMIT {}", MOST + 1), notes)?;
+        let pairs = self.own_rows("data_lock_waits", &columns, &format!("LIMIT {}", MOST + 1), notes)?;
         let ids: BTreeSet<String> =
             pairs.iter().flat_map(|row| [row.text(2), row.text(3)]).flatten().collect();
         if ids.is_empty() {
@@ -98,7 +115,7 @@ impl Reader {
         let mut locks = vec![];
         // MySQL 9.7 finds only the first of several in the table's index, so each is queried.
         for id in ids.chunks(1).take(LOOKED_UP) {
-            locks.extend(self.rows("data_locks", &columns, &one_of("ENGINE_LOCK_ID", id), notes)?);
+            locks.extend(self.own_rows("data_locks", &columns, &one_of("ENGINE_LOCK_ID", id), notes)?);
         }
         let locks: HashMap<String, LockDescription> =
             locks.iter().map(|row| (row.text(0).unwrap_or_default(), lock(row))).collect();

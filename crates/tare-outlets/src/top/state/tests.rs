@@ -1,7 +1,7 @@
 //! Tests of the state with samples and keys.
 
 use super::*;
-use crate::top::look::{Counted, Key, PREPARED_MARK};
+use crate::top::look::{Counted, Key, Locks, PREPARED_MARK};
 use crate::top::page::Sheet;
 use crate::top::recorded;
 
@@ -297,6 +297,20 @@ fn threads_of_the_background_come_when_they_are_asked_for() {
     assert_eq!(cell(&sheet(&state), 1, "time_ps"), Cell::Empty, "who sleeps takes no time");
     state.apply(Action::Background);
     assert_eq!(sheet(&state).rows.len(), 3);
+}
+
+#[test]
+fn what_could_not_be_read_is_not_counted_as_nothing() {
+    let mut unread = state(View::Threads);
+    unread.take(recorded::look(1, View::Threads, None, Content::Threads(vec![])));
+    assert_eq!(unread.totals(), []);
+    let mut locks = state(View::Locks);
+    let partial = Locks { partial: true, ..Locks::default() };
+    locks.take(recorded::look(1, View::Locks, None, Content::Locks(partial)));
+    assert_eq!(locks.totals(), []);
+    let mut nobody = state(View::Locks);
+    nobody.take(recorded::look(1, View::Locks, None, Content::Locks(Locks::default())));
+    assert_eq!(nobody.totals(), [("waiting", Cell::Count(0.0))]);
 }
 
 #[test]

@@ -119,6 +119,8 @@ pub(super) fn totals(seen: &Seen<'_>) -> Vec<(&'static str, Cell)> {
 #[allow(clippy::cast_precision_loss)] // counts of threads
 fn threads_in_all(look: &Look) -> Vec<(&'static str, Cell)> {
     match &look.content {
+        // A server has threads: where none is seen, they could not be read.
+        Content::Threads(threads) if threads.is_empty() => vec![],
         Content::Threads(threads) => {
             let connections = threads.iter().filter(|thread| thread.connection.is_some()).count();
             let active = threads.iter().filter(|thread| thread.is_active()).count();
@@ -128,6 +130,8 @@ fn threads_in_all(look: &Look) -> Vec<(&'static str, Cell)> {
                 ("in the background", Cell::Count((threads.len() - connections) as f64)),
             ]
         }
+        // Where some waits could not be read, nobody may seem to wait.
+        Content::Locks(locks) if locks.partial && locks.waits.is_empty() => vec![],
         Content::Locks(locks) => {
             let mut waiting: Vec<u64> = locks.waits.iter().map(|wait| wait.waiting).collect();
             waiting.sort_unstable();
