@@ -260,6 +260,7 @@ const _: () = {
     assert!(offset_of!(Program, schema) == 0x18 && offset_of!(Program, name) == 0xE0);
     assert!(PROGRAM_SUMS == 0x1A8);
     assert!(offset_of!(DigestStorage, hash) == 0x10 && offset_of!(DigestStorage, tokens) == 0x38);
+    assert!(offset_of!(DigestStorage, capacity) == 0x40 && size_of::<DigestStorage>() == 0x48);
     assert!(offset_of!(Diagnostics, message) == 0x90 && offset_of!(Diagnostics, message_length) == 0x290);
     assert!(offset_of!(Diagnostics, sqlstate) == 0x294 && offset_of!(Diagnostics, errno) == 0x29C);
     assert!(offset_of!(Diagnostics, rows_affected) == 0x2A0 && offset_of!(Diagnostics, warnings) == 0x2B0);
@@ -270,3 +271,58 @@ const _: () = {
     assert!(size_of::<TransactionXid>() == 0x98);
     assert!(offset_of!(ServerText, is_owned) == 0x1C);
 };
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null;
+
+    use super::*;
+
+    /// A statement that the built-in counts, with a size in `place`.
+    fn of_built_in(schema_length: u32, flags: u32) -> StatementLocker {
+        StatementLocker {
+            in_prepare: 0,
+            is_secondary: 0,
+            no_index_used: 0,
+            no_good_index_used: 0,
+            collect: 0,
+            flags,
+            telemetry_flags: 0,
+            class: null(),
+            thread: null_mut(),
+            controlled_before: [0; 2],
+            place: without_provenance_mut(4711),
+            slab: null_mut(),
+            total_before: [0; 2],
+            event: null_mut(),
+            lock_time: 0,
+            rows_sent: 0,
+            rows_examined: 0,
+            counters: [0; 11],
+            digest: null(),
+            schema: [b's'; 192],
+            schema_length,
+            charset: 0,
+            text: null(),
+            text_length: 0,
+            is_text_cut: 0,
+            program: null(),
+            prepared: null(),
+            telemetry_scope: 0,
+            telemetry: [null_mut(); 2],
+            telemetry_session: null_mut(),
+        }
+    }
+
+    #[test]
+    fn a_size_of_the_built_ins_is_not_taken_for_a_statement_and_comes_back() {
+        for (schema_length, flags, back) in [(0, 1, 4711), (184, 1, 4711), (185, 1, 0), (0, 0, 0)] {
+            let mut it = of_built_in(schema_length, flags);
+            it.set_size_aside();
+            assert!(it.place.is_null());
+            assert!(it.schema[..schema_length as usize].iter().all(|byte| *byte == b's'), "the name stays");
+            it.put_size_back();
+            assert_eq!(it.place.addr(), back, "{schema_length} {flags}");
+        }
+    }
+}
