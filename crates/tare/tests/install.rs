@@ -544,7 +544,8 @@ fn what_the_server_had_loaded_does_not_come_back_when_it_is_not_root_s_alone() {
     let opens: fn(&Path) =
         |path| fs::set_permissions(path, Permissions::from_mode(0o666)).expect("permissions");
     for spoils in [gives, opens] {
-        assert_eq!(tree.outcome(&["install", "--restart", "--restart-command", &command]).0, 0);
+        let (status, outcome) = tree.outcome(&["install", "--restart", "--restart-command", &command]);
+        assert_eq!(status, 0, "{outcome:#}");
         let good = fs::read(tree.at(PROVIDER)).expect("file");
         spoils(&tree.at(PROVIDER));
         tree.compile_provider("int nothing;");
