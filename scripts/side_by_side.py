@@ -31,7 +31,7 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 # How many run at a time: the first number in any case, up to the second as long as a processor idles.
@@ -209,14 +209,11 @@ class Runner:
 
     def run(self, program):
         """Runs a program to its end and prints its output."""
-        with tempfile.TemporaryFile() as output:
-            begun = time.monotonic()
-            failure, processor = self.ending(program, output)
-            seconds = time.monotonic() - begun
-            self.took[program.choice] = round(seconds, 1)
-            self.used[program.choice] = seconds, processor
-            output.seek(0)
-            text = output.read()
+        begun = time.monotonic()
+        failure, processor, text = self.outcome(program)
+        seconds = time.monotonic() - begun
+        self.took[program.choice] = round(seconds, 1)
+        self.used[program.choice] = seconds, processor
         heading = f"     Running {program.name} ({program.command[0]})\n" if program.name else ""
         with self.printing:
             sys.stdout.buffer.write(heading.encode() + text)
@@ -228,6 +225,13 @@ class Runner:
                 self.failed.append((program, names))
                 print(f"error: {failure}, to rerun {'pass' if program.choice.startswith('-') else 'call'} `{program.choice}`")
             sys.stdout.flush()
+
+    def outcome(self, program):
+        """Runs a program to its end; returns what `ending` returns, and what it printed."""
+        with tempfile.TemporaryFile() as output:
+            failure, processor = self.ending(program, output)
+            output.seek(0)
+            return failure, processor, output.read()
 
     def ending(self, program, output):
         """Runs a program to its end; returns how it failed, or None, and the processor's seconds that it and what it has
@@ -296,16 +300,11 @@ class Runner:
     def still_failing(self, program, names):
         """Repeats tests of a program; returns those that fail again."""
         left = []
+        arguments = [it for it in program.command[1:] if it.startswith("-")]
         for name in names:
-            arguments = [it for it in program.command[1:] if it.startswith("-")]
-            again = Program(
-                program.name, program.package, program.choice, [program.command[0], name, "--exact", *arguments],
-                program.folder, program.environment, program.source,
-            )
-            with tempfile.TemporaryFile() as output:
-                failure, _ = self.ending(again, output)
-                output.seek(0)
-                text = output.read().decode(errors="replace")
+            again = replace(program, command=[program.command[0], name, "--exact", *arguments])
+            failure, _, output = self.outcome(again)
+            text = output.decode(errors="replace")
             if failure is None and "test result: ok. 1 passed" in text:
                 print(f"wavered: {program.name}: {name} (failed beside others, passed when it was repeated alone)")
             else:
