@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{Reader, one_of, own_socket};
+use super::{Reader, noted, one_of, own_socket};
 use crate::locks::innodb::{InnodbLockWait, RowLockHolder};
 use crate::locks::{INNODB, InnoDb, LockDescription, innodb, metadata, named};
 use crate::source::{Address, Error, Kind, Row, Source};
@@ -56,7 +56,7 @@ impl Reader {
             );
             return Ok(vec![]);
         }
-        if self.with_sql().is_some_and(|source| source.kind() == Kind::MySql) && self.has_data_lock_waits()? {
+        if self.has_data_lock_waits()? {
             return self.data_lock_waits(notes);
         }
         self.innodb_waits(notes)
@@ -64,7 +64,7 @@ impl Reader {
 
     fn has_data_lock_waits(&mut self) -> Result<bool, Error> {
         let Some(source) = self.with_sql() else { return Ok(false) };
-        Ok(!source.columns("data_lock_waits")?.is_empty())
+        Ok(source.kind() == Kind::MySql && !source.columns("data_lock_waits")?.is_empty())
     }
 
     /// Returns rows of a table of the server's own: over tare's socket through its own socket. Notes what
@@ -76,15 +76,8 @@ impl Reader {
         filter: &str,
         notes: &mut Vec<String>,
     ) -> Result<Vec<Row>, Error> {
-        match self.with_sql().map(|source| source.rows(table, columns, filter)) {
-            None => Ok(vec![]),
-            Some(Err(error @ Error::Gone { .. })) => Err(error),
-            Some(Err(error)) => {
-                notes.push(format!("Not there: {table}: {error}"));
-                Ok(vec![])
-            }
-            Some(rows) => rows,
-        }
+        let Some(source) = self.with_sql() else { return Ok(vec![]) };
+        noted(table, source.rows(table, columns, filter), notes)
     }
 
     /// Returns the waits for data locks in MySQL 8: for each waiter the holders of the lock, or those that

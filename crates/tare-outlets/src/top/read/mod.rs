@@ -180,18 +180,7 @@ impl Reader {
         filter: &str,
         notes: &mut Vec<String>,
     ) -> Result<Vec<Row>, Error> {
-        match self.source.rows(table, columns, filter) {
-            Ok(rows) => Ok(rows),
-            Err(error @ Error::Gone { .. }) => Err(error),
-            Err(Error::Absent { .. }) => {
-                notes.push(format!("Not there: this server has no table {table}."));
-                Ok(vec![])
-            }
-            Err(error) => {
-                notes.push(format!("Not there: {table}: {error}"));
-                Ok(vec![])
-            }
-        }
+        noted(table, self.source.rows(table, columns, filter), notes)
     }
 
     fn counted(
@@ -328,6 +317,16 @@ fn both(first: &str, value: Option<&str>, second: &str, other: &str) -> String {
     let first =
         value.map_or_else(|| format!("`{first}` IS NULL"), |it| format!("`{first}` = {}", literal(it)));
     format!("{first} AND `{second}` = {}", literal(other))
+}
+
+/// Returns the rows of a table; notes why they cannot be read.
+fn noted(table: &str, rows: Result<Vec<Row>, Error>, notes: &mut Vec<String>) -> Result<Vec<Row>, Error> {
+    match rows {
+        Ok(_) | Err(Error::Gone { .. }) => return rows,
+        Err(Error::Absent { .. }) => notes.push(format!("Not there: this server has no table {table}.")),
+        Err(error) => notes.push(format!("Not there: {table}: {error}")),
+    }
+    Ok(vec![])
 }
 
 fn one_of(column: &str, values: &[&str]) -> String {
