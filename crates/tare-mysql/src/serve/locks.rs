@@ -3,8 +3,8 @@
 use tare_engine::{Engine, Host};
 use tare_tables::{Column, Query, RowSink, SqlType, Table, Value};
 
-use super::sessions::{NUMBER, nullable, some, text};
-use super::setup::column;
+use super::sessions::{NUMBER, some, text};
+use super::setup::{column, nullable};
 use crate::server::ServerHost;
 use crate::server::metadata_locks::{self, LockRow};
 use crate::server::presence::while_there;

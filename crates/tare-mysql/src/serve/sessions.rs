@@ -5,14 +5,10 @@ use std::ops::ControlFlow;
 use tare_engine::Engine;
 use tare_tables::{Column, Query, RowSink, SqlType, Table, Value};
 
-use super::setup::{YES_NO, column};
+use super::setup::{YES_NO, column, nullable, yes_no};
 use crate::server::parties::{self, Level, PartyRow};
 use crate::server::presence::while_there;
 use crate::server::sessions::{self, SessionRow};
-
-pub(super) const fn nullable(name: &'static str, sql_type: SqlType, doc: &'static str) -> Column {
-    Column { nullable: true, ..column(name, sql_type, doc) }
-}
 
 pub(super) const NUMBER: SqlType = SqlType::BigIntUnsigned;
 
@@ -91,10 +87,6 @@ pub(super) fn text(text: &Option<String>) -> Value<'_> {
 /// Returns a number; NULL for 0.
 pub(super) fn some(number: u64) -> Value<'static> {
     if number == 0 { Value::Null } else { number.into() }
-}
-
-fn yes_no(is_so: bool) -> Value<'static> {
-    if is_so { "YES" } else { "NO" }.into()
 }
 
 /// The tables of sessions, and of their locks.

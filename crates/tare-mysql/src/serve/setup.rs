@@ -15,8 +15,16 @@ pub(super) const fn column(name: &'static str, sql_type: SqlType, doc: &'static 
     Column { name, sql_type, nullable: false, default: None, doc }
 }
 
-fn yes_no(flag: &AtomicU8) -> Value<'static> {
-    if flag.load(Relaxed) != 0 { "YES" } else { "NO" }.into()
+pub(super) const fn nullable(name: &'static str, sql_type: SqlType, doc: &'static str) -> Column {
+    Column { nullable: true, ..column(name, sql_type, doc) }
+}
+
+pub(super) fn yes_no(is_so: bool) -> Value<'static> {
+    if is_so { "YES" } else { "NO" }.into()
+}
+
+fn is_on(flag: &AtomicU8) -> Value<'static> {
+    yes_no(flag.load(Relaxed) != 0)
 }
 
 /// The table `setup_instruments`.
@@ -37,21 +45,18 @@ impl Table for Instruments {
             &[
                 column("NAME", SqlType::VarChar(128), "Name of the instrument."),
                 column("ENABLED", YES_NO, "Whether its events are counted."),
-                Column {
-                    nullable: true,
-                    ..column("TIMED", YES_NO, "Whether its events are timed; NULL for memory.")
-                },
+                nullable("TIMED", YES_NO, "Whether its events are timed; NULL for memory."),
             ]
         }
     }
 
     fn scan(&self, _: &Engine, _: &Query<'_>, sink: RowSink<'_>) {
         let rows = while_there(|| {
-            let timed = instruments::all().chain(events::all()).map(|class| (class, yes_no(&class.timed)));
+            let timed = instruments::all().chain(events::all()).map(|class| (class, is_on(&class.timed)));
             let untimed = memory::classes().map(|class| (class, Value::Null));
             let row = |(class, timed)| {
                 let name = instruments::name(class).unwrap_or_default().to_owned();
-                [name.into(), yes_no(&class.enabled), timed]
+                [name.into(), is_on(&class.enabled), timed]
             };
             timed.chain(untimed).map(row).collect::<Vec<[Value<'static>; 3]>>()
         });
@@ -82,6 +87,6 @@ impl Table for Consumers {
 
     fn scan(&self, _: &Engine, _: &Query<'_>, sink: RowSink<'_>) {
         let _ended =
-            consumers::all().try_for_each(|(consumer, flag)| sink(&[consumer.name().into(), yes_no(flag)]));
+            consumers::all().try_for_each(|(consumer, flag)| sink(&[consumer.name().into(), is_on(flag)]));
     }
 }

@@ -74,12 +74,19 @@ fn of_level(level: Level) -> Vec<Party> {
     }
 }
 
+/// Returns the parties of a level, the accounts of which users and hosts are made, and the threads.
+fn reading(level: Level) -> (Vec<Party>, Vec<Party>, Vec<SessionRow>) {
+    let parties = of_level(level);
+    let accounts = if level == Level::Account { Vec::new() } else { of_level(Level::Account) };
+    (parties, accounts, sessions::all())
+}
+
 /// Returns the rows of a level. Call it within [`super::presence::while_there`].
 pub(crate) fn all(level: Level) -> Vec<PartyRow> {
-    let mut seen = (of_level(level), of_level(Level::Account), sessions::all());
+    let mut seen = reading(level);
     for _ in 1..READINGS {
         // A connection that ends is among the threads first and then among what has ended.
-        let again = (of_level(level), of_level(Level::Account), sessions::all());
+        let again = reading(level);
         let is_same = again.0 == seen.0 && again.1 == seen.1;
         seen = again;
         if is_same {
