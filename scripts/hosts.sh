@@ -5,7 +5,7 @@
 #   scripts/hosts.sh list      only print what is there
 #   scripts/hosts.sh run CMD   bring all, then run CMD once with each that tare serves (`tare probe`), named by TARE_MARIADBD; fails
 #                              if one failed
-#   scripts/hosts.sh mysql     bring MySQL 9, 8 and 5.7, which only the lab's studies and the governor use; prints versions and paths
+#   scripts/hosts.sh mysql     bring MySQL 9, 8.4, 8.0 and 5.7: for tare-mysql (not 5.7) and the lab; prints versions and paths
 #   scripts/hosts.sh mysql-tests   bring MySQL 9 once more, with the server's own test suite (400 MB, 1.2 GB unpacked)
 #
 # Each host is a folder that serves as --basedir: bin/mariadbd, a mariadb-install-db (bin/ or scripts/), share/, and where it
@@ -20,7 +20,9 @@
 #                     moves on to another series.
 #   mysql-9           Debian sid's MySQL 9, likewise: DIR/bin/mysqld
 #   mysql-tests       the same with its clients and test suite, for scripts/mtr.sh mysql, and with valgrind
-#   mysql-8           Ubuntu's packages of 24.04, likewise
+#   mysql-9-ubuntu    Ubuntu's packages of 26.10, likewise. All of Ubuntu's are optimised across files.
+#   mysql-8.4         Ubuntu's packages of 26.04, likewise
+#   mysql-8           Ubuntu's packages of 24.04 (8.0), likewise
 #   mysql-5.7         Ubuntu's packages of 18.04, likewise
 #
 # Packages are unpacked beside their own C library, not installed. apt checks each against its archive's signature: with
@@ -214,10 +216,12 @@ packaged() {
 mysql() {
     mkdir -p "$hosts"
     [ -n "$(version "$hosts/mysql-9")" ] || from_debian mysql-9 9 sid mysql-server-core sbin/mysqld
+    [ -n "$(version "$hosts/mysql-9-ubuntu")" ] || from_ubuntu mysql-9-ubuntu 9 stonking mysql-server-core sbin/mysqld
+    [ -n "$(version "$hosts/mysql-8.4")" ] || from_ubuntu mysql-8.4 8.4 resolute mysql-server-core sbin/mysqld
     [ -n "$(version "$hosts/mysql-8")" ] || from_ubuntu mysql-8 8.0 noble mysql-server-core-8.0 sbin/mysqld
     [ -n "$(version "$hosts/mysql-5.7")" ] || from_ubuntu mysql-5.7 5.7 bionic mysql-server-core-5.7 sbin/mysqld
     local host
-    for host in "$hosts"/mysql-{9,8,5.7}; do
+    for host in "$hosts"/mysql-{9,9-ubuntu,8.4,8,5.7}; do
         [ ! -e "$host" ] || printf '%s %s\n' "$(version "$host")" "$host/bin/mysqld"
     done
 }

@@ -12,7 +12,7 @@ use crate::call_sites::{CallSites, call_sites};
 use crate::process::Image;
 
 /// The series of MySQL that were tried, as versions begin.
-pub const TRIED_SERIES: [&str; 1] = ["9.7."];
+pub const TRIED_SERIES: [&str; 3] = ["9.7.", "8.4.", "8.0."];
 
 /// A family of events.
 #[derive(Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ pub mod active;
 pub mod call_sites;
 pub mod code;
 pub mod families;
+pub mod instructions;
 pub mod jumps;
 pub mod options;
 pub mod process;

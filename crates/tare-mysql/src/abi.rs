@@ -6,6 +6,7 @@
 
 pub mod events;
 pub mod io;
+pub mod layout;
 pub mod lists;
 pub mod memory;
 
@@ -95,21 +96,7 @@ pub struct SynchLocker {
     rest: u32,
 }
 
-/// Where the built-in keeps a thread's number, and whether it is instrumented and has histories.
-pub const THREAD_ID: usize = 0x258;
-/// See [`THREAD_ID`].
-pub const THREAD_INSTRUMENTED: usize = 0x1E8;
-/// See [`THREAD_ID`].
-pub const THREAD_HISTORY: usize = 0x1E9;
-/// Where it keeps what the thread's session executes, in the server's numbering of commands.
-pub const THREAD_COMMAND: usize = 0xA08;
-/// Where it keeps THREAD_OS_ID.
-pub const THREAD_OS_ID: usize = 0x270;
-/// Where it keeps the thread's instrument.
-pub const THREAD_CLASS: usize = 0x278;
-/// Where a thread has the place of its next event of waits, and how far apart these are.
-pub const THREAD_NEXT_WAIT: usize = 0x1F8;
-/// See [`THREAD_NEXT_WAIT`].
+/// How far apart the places of a thread's events of waits are.
 pub const WAIT_SIZE: u64 = 0xB0;
 
 /// Where a transaction of InnoDB's has the transaction that it waits for, and its session; null: none.

@@ -2,11 +2,15 @@
 //!
 //! The beginning of such a function is replaced by a jump to tare's (`write_jumps` or `lead`). The
 //! overwritten instructions are copied to a page of tare first, followed by a jump to the rest: calling the
-//! copy calls the original function. Only whole, position-independent instructions are copied, and only from
-//! a function that never jumps back into them. Any other function is left alone.
+//! copy calls the original function. Only whole instructions are copied, so that each does the same in its
+//! new place, and only from a function that never jumps back into them. Any other function is left alone.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
+};
 
 use super::error::DetourError;
 use super::near::SHORT_JUMP;
@@ -71,8 +75,8 @@ impl Function {
         }
     }
 
-    /// Returns the instructions that a jump replaces, if they are whole and position-independent.
-    fn beginning(self, jump: ReplacedStart) -> Result<&'static [u8], DetourError> {
+    /// Returns the instructions that a jump replaces, if they do the same in another place, and their length.
+    fn beginning(self, jump: ReplacedStart) -> Result<(Vec<Instruction>, usize), DetourError> {
         let unexpected = DetourError::Unexpected(self.name);
         if jump == ReplacedStart::Long && !self.start().is_multiple_of(16) {
             return Err(unexpected);
@@ -81,12 +85,18 @@ impl Function {
             ReplacedStart::Long => (0, JUMP),
             ReplacedStart::Short => (self.code.len() - code::without_entry_mark(self.code).len(), SHORT_JUMP),
         };
-        let mut len = 0;
-        while len < first + jump {
-            len += movable(&self.code[len..]).ok_or(unexpected.clone())?;
+        let mut decoder = Decoder::with_ip(64, self.code, self.start() as u64, DecoderOptions::NONE);
+        let mut instructions = Vec::new();
+        while decoder.position() < first + jump {
+            let instruction = decoder.decode();
+            if !is_movable(&instruction) {
+                return Err(unexpected);
+            }
+            instructions.push(instruction);
         }
+        let len = decoder.position();
         // What is copied behind the jump stays there as well.
-        if jumps_into(self.code, first, first + jump) { Err(unexpected) } else { Ok(&self.code[..len]) }
+        if jumps_into(self.code, first, first + jump) { Err(unexpected) } else { Ok((instructions, len)) }
     }
 }
 
@@ -137,27 +147,45 @@ pub fn copies_for_lead(functions: &[Function]) -> Result<Vec<usize>, DetourError
 }
 
 fn copied(functions: &[Function], jump: ReplacedStart) -> Result<Vec<usize>, DetourError> {
+    let refused = |error: std::io::Error| DetourError::Refused(error.to_string());
     let mut copies = Vec::with_capacity(functions.len());
     for functions in functions.chunks(PAGE / COPY) {
-        let mut page = [0xCC; PAGE];
-        for (function, copy) in functions.iter().zip(page.chunks_mut(COPY)) {
-            let beginning = function.beginning(jump)?;
-            copy[..beginning.len()].copy_from_slice(beginning);
-            let on = jump_on_to(function.start() + beginning.len());
-            copy[beginning.len()..][..JUMP_ON].copy_from_slice(&on);
+        // Near, because instructions name variables by their distance.
+        let page = take_pages_near(functions[0].start(), 1).map_err(refused)?;
+        let mut code = [0xCC; PAGE];
+        for (at, (function, copy)) in functions.iter().zip(code.chunks_mut(COPY)).enumerate() {
+            if let Err(error) = copy_beginning(*function, jump, page.addr() + at * COPY, copy) {
+                give_pages(page, 1);
+                return Err(error);
+            }
         }
-        let at = make_code(&page).map_err(|error| DetourError::Refused(error.to_string()))?;
+        let at = fill_code(page, 1, &code).map_err(refused)?;
         copies.extend((0..functions.len()).map(|copy| at + copy * COPY));
     }
     Ok(copies)
 }
 
+/// Writes the code of a copy that will be at an address.
+fn copy_beginning(
+    function: Function,
+    jump: ReplacedStart,
+    at: usize,
+    copy: &mut [u8],
+) -> Result<(), DetourError> {
+    let (instructions, len) = function.beginning(jump)?;
+    let block = InstructionBlock::new(&instructions, at as u64);
+    let beginning = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)
+        .map_err(|_| DetourError::Unexpected(function.name))?
+        .code_buffer;
+    let code = [&beginning[..], &jump_on_to(function.start() + len)].concat();
+    let place = copy.get_mut(..code.len()).ok_or(DetourError::Unexpected(function.name))?;
+    place.copy_from_slice(&code);
+    Ok(())
+}
+
 /// Creates a page of executable code that is never freed.
-///
-/// # Errors
-///
-/// When the system refuses it.
-pub fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
+#[cfg(test)]
+pub(super) fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
     fill_code(take_pages(0, 1)?, 1, page)
 }
 
@@ -229,50 +257,23 @@ fn fill_code(at: *mut c_void, count: usize, page: &[u8; PAGE]) -> std::io::Resul
     Ok(at.expose_provenance())
 }
 
-/// Returns the length of the first instruction if it is position-independent.
-fn movable(code: &[u8]) -> Option<usize> {
-    match *code {
-        // endbr64
-        [0xF3, 0x0F, 0x1E, 0xFA, ..] => Some(4),
-        // push r64
-        [0x50..=0x57, ..] => Some(1),
-        [0x41, 0x50..=0x57, ..] => Some(2),
-        // mov between registers
-        [0x89 | 0x8B, 0xC0..=0xFF, ..] => Some(2),
-        [0x40..=0x4F, 0x89 | 0x8B, 0xC0..=0xFF, ..] => Some(3),
-        // xor between registers, which is how one becomes 0
-        [0x31 | 0x33, 0xC0..=0xFF, ..] => Some(2),
-        [0x40..=0x4F, 0x31 | 0x33, 0xC0..=0xFF, ..] => Some(3),
-        // test between registers: the jump to the rest keeps the flags
-        [0x85, 0xC0..=0xFF, ..] => Some(2),
-        // sub rsp, imm
-        [0x48, 0x83, 0xEC, _, ..] => Some(4),
-        [0x48, 0x81, 0xEC, _, _, _, _, ..] => Some(7),
-        // mov r32, [register + imm8], where no index follows
-        [0x8B, at @ 0x40..=0x7F, _, ..] if at & 7 != 4 => Some(3),
-        // mov r64, [register + imm8], and lock sub dword [register + imm32], imm8, where no index follows
-        [0x48, 0x8B, at @ 0x40..=0x7F, _, ..] if at & 7 != 4 => Some(4),
-        // mov r64, [register + imm32]
-        [0x48 | 0x4C, 0x8B, at @ 0x80..=0xBF, _, _, _, _, ..] if at & 7 != 4 => Some(7),
-        [0xF0, 0x83, 0xA8..=0xAB | 0xAD..=0xAF, _, _, _, _, _, ..] => Some(8),
-        _ => None,
-    }
+/// Returns whether an instruction does the same in another place: it goes on with the next one, or jumps if a
+/// condition holds.
+fn is_movable(instruction: &Instruction) -> bool {
+    let goes_on = matches!(instruction.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
+    !instruction.is_invalid()
+        && goes_on
+        && !instruction.is_jcx_short()
+        && !instruction.is_loop()
+        && !instruction.is_loopcc()
 }
 
-/// Returns whether anything that looks like a jump or a call leads behind the byte `first`, where the jump
-/// that replaces the beginning is, and before the byte `len`. False positives count, too: the function is
-/// then left alone.
+/// Returns whether a jump or a call of a function leads behind its byte `first`, where the jump that replaces
+/// the beginning is, and before the byte `len`.
 fn jumps_into(code: &[u8], first: usize, len: usize) -> bool {
-    let replaced = first as i64 + 1..len as i64;
-    let leads_there = |end: usize, distance: i64| replaced.contains(&(end as i64 + distance));
-    code.windows(2).enumerate().any(|(at, window)| {
-        matches!(window[0], 0x70..=0x7F | 0xE0..=0xE3 | 0xEB)
-            && leads_there(at + 2, i64::from(window[1].cast_signed()))
-    }) || code.windows(5).enumerate().any(|(at, window)| {
-        // The second byte of a conditional jump precedes its displacement like the first byte of the others.
-        let &[0x80..=0x8F | 0xE8 | 0xE9, a, b, c, d] = window else { return false };
-        leads_there(at + 5, i64::from(i32::from_le_bytes([a, b, c, d])))
-    })
+    let replaced = first as u64 + 1..len as u64;
+    let mut instructions = Decoder::new(64, code, DecoderOptions::NONE).into_iter();
+    instructions.any(|it| replaced.contains(&it.near_branch_target()))
 }
 
 #[cfg(test)]
@@ -290,39 +291,49 @@ mod tests {
     ];
 
     fn lengths(code: &[u8]) -> Vec<usize> {
-        let mut at = 0;
-        std::iter::from_fn(|| {
-            let len = movable(code.get(at..)?)?;
-            at += len;
-            Some(len)
-        })
-        .collect()
+        let decoder = Decoder::new(64, code, DecoderOptions::NONE).into_iter();
+        decoder.take_while(is_movable).map(|instruction| instruction.len()).collect()
     }
 
     #[test]
     fn whole_instructions_are_told_apart() {
-        assert_eq!(lengths(KNOWN[0]), [1, 3, 2, 2, 2, 2, 3, 1]);
+        assert_eq!(lengths(KNOWN[0])[..8], [1, 3, 2, 2, 2, 2, 3, 1]);
         assert_eq!(lengths(KNOWN[1]), [1, 3, 2, 3, 2, 3, 2]);
         assert_eq!(lengths(KNOWN[2]), [4, 1, 3, 2, 2, 2, 2]);
-        assert_eq!(lengths(&[0x48, 0x83, 0xEC, 0x18, 0x48, 0x81, 0xEC, 0, 1, 0, 0]), [4, 7]);
-        // xor eax, eax; xor r8d, r8d
-        assert_eq!(lengths(&[0x31, 0xC0, 0x45, 0x31, 0xC0]), [2, 3]);
-        // mov eax, [rdx + 4]; test eax, eax; but not mov eax, [rsp + rdx + 4]
-        assert_eq!(lengths(&[0x8B, 0x42, 4, 0x85, 0xC0]), [3, 2]);
-        assert!(lengths(&[0x8B, 0x44, 0x14, 4]).is_empty());
-        // mov rax, [rdi + 0x20]; lock sub dword [rax + 0x1b0], 1
-        let counts = [0x48, 0x8B, 0x47, 0x20, 0xF0, 0x83, 0xA8, 0xB0, 1, 0, 0, 1];
-        assert_eq!(lengths(&counts), [4, 8]);
     }
 
     #[test]
-    fn what_depends_on_its_place_is_not_movable() {
-        let lea_rip = [0x48, 0x8D, 0x05, 0, 0, 0, 0];
-        let mov_rip = [0x48, 0x8B, 0x05, 0, 0, 0, 0];
-        for code in [&lea_rip[..], &mov_rip, &[0xE8, 0, 0, 0, 0], &[0x74, 0x05], &[0x48, 0x83], &[0x89], &[]]
+    fn what_leads_elsewhere_or_is_cut_off_is_not_movable() {
+        // call, jmp, ret, jrcxz, loop, two that are cut off.
+        for code in
+            [&[0xE8, 0, 0, 0, 0][..], &[0xEB, 5], &[0xC3], &[0xE3, 5], &[0xE2, 5], &[0x48, 0x83], &[0x89]]
         {
-            assert_eq!(movable(code), None, "{code:x?}");
+            assert!(lengths(code).is_empty(), "{code:x?}");
         }
+    }
+
+    #[test]
+    fn a_copy_reads_the_variable_and_jumps_where_the_function_does() {
+        // cmp byte [rip + flag], 0; je other; mov eax, 1; ret; other: mov eax, 2; ret. The flag is behind it.
+        let mut page = [0xCC; PAGE];
+        let function: &[u8] =
+            &[0x80, 0x3D, 0xF9, 0, 0, 0, 0, 0x74, 0x06, 0xB8, 1, 0, 0, 0, 0xC3, 0xB8, 2, 0, 0, 0, 0xC3];
+        for (place, flag) in [(0, 0), (512, 1)] {
+            page[place..][..function.len()].copy_from_slice(function);
+            page[place + 256] = flag;
+        }
+        let at = make_code(&page).expect("memory for code");
+        let functions = [0, 512].map(|place| {
+            // SAFETY: the page created above, which is never freed.
+            let code = unsafe { std::slice::from_raw_parts((at + place) as *const u8, function.len()) };
+            Function { name: "flag", code }
+        });
+        let copies = copies_for_lead(&functions).expect("a movable beginning");
+        // SAFETY: code that returns a number, by the C ABI.
+        let results = copies
+            .iter()
+            .map(|copy| unsafe { std::mem::transmute::<usize, extern "C" fn() -> u32>(*copy) }());
+        assert_eq!(results.collect::<Vec<_>>(), [2, 1]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod error;
 mod near;
 mod write;
 
-pub use detour::{Function, JUMP_ON, PAGE, copies, copies_for_lead, jump_on_to, make_code, make_code_near};
+pub use detour::{Function, JUMP_ON, PAGE, copies, copies_for_lead, jump_on_to, make_code_near};
 pub use error::{DetourError, LeadError};
 pub use near::{MOST_LED, RedirectedFunctions, SHORT_JUMP, behind_entry_mark, lead};
 pub use write::{JUMP, JumpTarget, overwrite, write_jumps};

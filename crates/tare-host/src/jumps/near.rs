@@ -144,7 +144,7 @@ mod tests {
     use std::ffi::c_int;
     use std::mem::transmute;
 
-    use super::super::make_code;
+    use super::super::detour::make_code;
     use super::*;
 
     extern "C" fn hundred() -> c_int {

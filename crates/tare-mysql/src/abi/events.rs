@@ -239,17 +239,6 @@ pub struct Fraction {
     pub(crate) is_null: bool,
 }
 
-/// Where the built-in keeps the number of a thread's next event.
-pub const THREAD_EVENT_ID: usize = 0x200;
-/// Where the built-in keeps the key of a thread's stage, which is the state in `threads`.
-pub const THREAD_STAGE: usize = 0xA1C;
-/// Where the built-in keeps the progress of a thread's stage.
-pub const THREAD_PROGRESS: usize = 0xA20;
-/// Where the built-in keeps a thread's telemetry session; null: there is none.
-pub const THREAD_TELEMETRY: usize = 0x1168;
-/// Where the built-in keeps PROCESSLIST_ID; 0: the thread serves no client.
-pub const THREAD_PROCESSLIST_ID: usize = 0x268;
-
 const _: () = {
     assert!(offset_of!(StatementLocker, place) == 0x30 && offset_of!(StatementLocker, event) == 0x50);
     assert!(offset_of!(StatementLocker, counters) == 0x70 && offset_of!(StatementLocker, digest) == 0xC8);

@@ -10,11 +10,6 @@ pub const CONTROLLED: u32 = 0x1000;
 /// Flag of the key that the server keeps with a block: the block was controlled when it was allocated.
 pub const CONTROLLED_KEY: u32 = 0x8000_0000;
 
-/// Where the built-in keeps the session whose limit a thread's memory counts for; 0: none.
-pub const THREAD_SESSION: usize = 0x1058;
-/// Where a thread has its [`SessionMemory`].
-pub const THREAD_MEMORY: usize = 0x1120;
-
 /// The memory of a thread in bytes (`PFS_session_all_memory_stat`), which `threads` shows. Only the thread
 /// itself writes.
 #[repr(C)]
@@ -52,9 +47,6 @@ pub struct MemorySums {
     pub(crate) room: [AtomicU64; 4],
 }
 
-/// Where the built-in's sizes (`PFS_global_param`) have those of what is kept here: the statements of a
-/// thread's history, those of the long history, the digests. They have 64 bits each.
-pub const SIZES: [usize; 3] = [0x110, 0x118, 0x120];
 /// Flag of an allocation of the built-in's: it is filled with zeros.
 pub const ZEROED: i32 = 0x20;
 

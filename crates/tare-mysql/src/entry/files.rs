@@ -14,7 +14,8 @@ use tare_engine::{FileHandle, FileRef, Source, ThreadHandle, Wait};
 use tare_host::process::{ENGINE, guard};
 
 use crate::abi::io::{File, FileLocker};
-use crate::abi::{Class, THREAD_NEXT_WAIT, WAIT_SIZE};
+use crate::abi::layout::layout;
+use crate::abi::{Class, WAIT_SIZE};
 use crate::original::Original;
 use crate::server::carriers::FILES;
 use crate::server::instruments;
@@ -26,6 +27,8 @@ pub(crate) static NAME_LOCKER: Original = Original::new();
 pub(crate) static DESCRIPTOR_LOCKER: Original = Original::new();
 /// See [`NAME_LOCKER`].
 pub(crate) static DESTROY_FILE: Original = Original::new();
+/// The built-in's function that begins to rename a file.
+pub(crate) static START_RENAME: Original = Original::new();
 /// See [`NAME_LOCKER`].
 pub(crate) static END_RENAME: Original = Original::new();
 
@@ -136,7 +139,7 @@ unsafe fn take(locker: *mut FileLocker) -> *mut FileLocker {
     {
         // The built-in has noted an event that it will not end.
         // SAFETY: the calling thread's own word, at a place that `startup::checks` has found.
-        let next = unsafe { &*thread.address().byte_add(THREAD_NEXT_WAIT).cast::<AtomicU64>() };
+        let next = unsafe { &*thread.address().byte_add(layout().thread.next_wait).cast::<AtomicU64>() };
         next.store(next.load(Relaxed) - WAIT_SIZE, Relaxed);
     }
     // SAFETY: null or a file of the built-in's, and an instrument, which is never removed.
@@ -276,6 +279,33 @@ pub(crate) unsafe extern "C" fn start_file_wait(
         ENGINE.restart_wait(&mut wait, Source::new(file, line), count);
         keep(locker, wait);
     }
+}
+
+/// Of a file that is opened or closed.
+pub(crate) unsafe extern "C" fn start_file_open_or_close_wait(
+    locker: *mut FileLocker,
+    file: *const c_char,
+    line: c_uint,
+) {
+    // SAFETY: the server's promise.
+    unsafe { start_file_wait(locker, 0, file, line) }
+}
+
+pub(crate) unsafe extern "C" fn start_file_rename_wait(
+    locker: *mut FileLocker,
+    count: c_ulong,
+    from: *const c_char,
+    to: *const c_char,
+    file: *const c_char,
+    line: c_uint,
+) {
+    type Start =
+        unsafe extern "C" fn(*mut FileLocker, c_ulong, *const c_char, *const c_char, *const c_char, c_uint);
+    // The built-in looks for the file, and starts no wait: the locker's flags are 0.
+    // SAFETY: the server's own arguments, passed on to its own function.
+    unsafe { START_RENAME.function::<Start>()(locker, count, from, to, file, line) };
+    // SAFETY: the server's promise.
+    unsafe { start_file_wait(locker, count, file, line) }
 }
 
 pub(crate) unsafe extern "C" fn end_file_wait(locker: *mut FileLocker, count: c_ulong) {

@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 
 use tare_host::process::{ENGINE, guard};
 
-use crate::abi::THREAD_INSTRUMENTED;
+use crate::abi::layout::layout;
 use crate::abi::memory::CONTROLLED_KEY;
 use crate::server::memory::{MemoryInstrument, known, met};
 use crate::server::thread::{ServerThread, current, settled};
@@ -31,7 +31,7 @@ pub(crate) unsafe extern "C" fn memory_alloc(key: c_uint, size: u64, owner: *mut
         && known.is_usual()
         && let Some(thread) = current()
         && let Some(slab) = thread.slab()
-        && thread.flag(THREAD_INSTRUMENTED)
+        && thread.flag(layout().thread.instrumented)
         && ENGINE.memory_alloc_known(slab, known.class(), size)
     {
         // SAFETY: the server's promise: a place for the block's owner.

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_host::process::guard;
 
-use crate::abi::memory::{SIZES, ZEROED};
+use crate::abi::layout::layout;
+use crate::abi::memory::ZEROED;
 use crate::original::Original;
 
 /// The built-in's first function that reads one of these sizes.
@@ -24,7 +25,7 @@ pub(crate) static ALLOCATE: Original = Original::new();
 pub(crate) static MAKE_ARRAY: [Original; 4] = [const { Original::new() }; 4];
 
 /// What the sizes were.
-static KEPT: [AtomicU64; SIZES.len()] = [const { AtomicU64::new(0) }; SIZES.len()];
+static KEPT: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
 /// Blocks below this are left alone.
 const LARGE: usize = 1 << 14;
@@ -40,7 +41,7 @@ unsafe fn size<'a>(sizes: *mut c_void, at: usize) -> &'a AtomicU64 {
 }
 
 pub(crate) unsafe extern "C" fn first_sizes(sizes: *mut c_void) -> c_int {
-    for (kept, at) in KEPT.iter().zip(SIZES) {
+    for (kept, at) in KEPT.iter().zip(layout().sizes) {
         // SAFETY: the server's promise.
         kept.store(unsafe { size(sizes, at) }.swap(0, Relaxed), Relaxed);
     }
@@ -49,7 +50,7 @@ pub(crate) unsafe extern "C" fn first_sizes(sizes: *mut c_void) -> c_int {
 }
 
 pub(crate) unsafe extern "C" fn last_sizes(sizes: *mut c_void) -> c_int {
-    for (kept, at) in KEPT.iter().zip(SIZES) {
+    for (kept, at) in KEPT.iter().zip(layout().sizes) {
         // SAFETY: the server's promise.
         unsafe { size(sizes, at) }.store(kept.load(Relaxed), Relaxed);
     }

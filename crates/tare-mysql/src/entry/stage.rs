@@ -10,7 +10,7 @@ use tare_engine::snapshot::Kind;
 use tare_engine::{Progress, Source, Start};
 use tare_host::process::{ENGINE, guard};
 
-use crate::abi::events::{THREAD_EVENT_ID, THREAD_PROGRESS, THREAD_STAGE};
+use crate::abi::layout::layout;
 use crate::server::events;
 use crate::server::thread::{ServerThread, current, settled};
 
@@ -45,8 +45,8 @@ pub(crate) unsafe extern "C" fn start_stage(
 /// Shows a stage as the thread's state, without progress.
 #[inline(always)]
 fn show(thread: ServerThread, key: c_uint) {
-    thread.number(THREAD_STAGE).store(key, Relaxed);
-    thread.word(THREAD_PROGRESS).store(0, Relaxed);
+    thread.number(layout().thread.stage).store(key, Relaxed);
+    thread.word(layout().thread.progress).store(0, Relaxed);
 }
 
 /// Begins a stage that is not skipped at once. The arguments stay in the registers of the caller's.
@@ -81,11 +81,11 @@ extern "C" fn start_further_stage(
         Start::Off | Start::Slow => start_stage_slow(class, source),
     };
     if let Some(slab) = ENGINE.current_thread() {
-        thread.word(THREAD_EVENT_ID).store(slab.next_event_id(), Relaxed);
+        thread.word(layout().thread.event_id).store(slab.next_event_id(), Relaxed);
     }
     let Some(progress) = progress else { return null_mut() };
     let progress: *const StageProgress = progress;
-    thread.word(THREAD_PROGRESS).store(progress.expose_provenance() as u64, Relaxed);
+    thread.word(layout().thread.progress).store(progress.expose_provenance() as u64, Relaxed);
     progress
 }
 

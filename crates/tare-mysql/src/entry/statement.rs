@@ -16,9 +16,9 @@ use tare_engine::{Counter, DigestTokens, EndedStatement, Outcome, ProgramRef, So
 use tare_host::process::{ENGINE, guard};
 
 use crate::abi::events::{
-    COLLECT_DIGEST, COLLECT_TEXT, Diagnostics, DigestStorage, StatementLocker, THREAD_EVENT_ID,
-    THREAD_TELEMETRY, outcome,
+    COLLECT_DIGEST, COLLECT_TEXT, Diagnostics, DigestStorage, StatementLocker, outcome,
 };
+use crate::abi::layout::layout;
 use crate::original::Original;
 use crate::server::thread::{ServerThread, current, settled};
 use crate::server::{digest, events, programs};
@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn start_statement(
     file: *const c_char,
     line: c_uint,
 ) {
-    if current().is_some_and(|thread| thread.word(THREAD_TELEMETRY).load(Relaxed) != 0) {
+    if current().is_some_and(|thread| thread.word(layout().thread.telemetry).load(Relaxed) != 0) {
         cold_path();
         // SAFETY: the server's promise: its locker; and the function's own type and arguments.
         return unsafe {
@@ -110,7 +110,7 @@ pub(crate) unsafe extern "C" fn start_statement(
     let (place, slab) = statement.pack();
     (it.place, it.slab, it.thread) = (place, slab.address(), thread.address());
     it.collect = COLLECT_TEXT | if statement.wants_digest() { COLLECT_DIGEST } else { 0 };
-    thread.word(THREAD_EVENT_ID).store(slab.next_event_id(), Relaxed);
+    thread.word(layout().thread.event_id).store(slab.next_event_id(), Relaxed);
 }
 
 /// Makes a locker that of a statement which nobody counts.

@@ -12,8 +12,8 @@ use tare_engine::{
 use tare_host::process::{ENGINE, guard};
 
 use super::kept::{keep, kept};
-use crate::abi::THREAD_INSTRUMENTED;
 use crate::abi::io::{NO_LOCK, ObjectLocker, TABLE, Table, TableIndex, TableShare};
+use crate::abi::layout::layout;
 use crate::original::Original;
 use crate::server::carriers::{TABLE_SHARES, TABLES};
 use crate::server::thread::{current, settled};
@@ -165,7 +165,7 @@ pub(crate) unsafe extern "C" fn start_table_io_wait(
         return null_mut();
     }
     if let Some(thread) = current()
-        && thread.flag(THREAD_INSTRUMENTED)
+        && thread.flag(layout().thread.instrumented)
         && thread.slab().is_some()
         && let Some(known) = at(TABLES.get(table.addr()))
         && ENGINE.is_all_sampled(Kind::TableIo)

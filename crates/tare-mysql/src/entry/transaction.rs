@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use tare_engine::{Savepoint, Source, ThreadHandle, Transaction, TransactionStart, Xid};
 use tare_host::process::{ENGINE, guard};
 
-use crate::abi::THREAD_INSTRUMENTED;
-use crate::abi::events::{THREAD_EVENT_ID, TransactionLocker, TransactionXid};
+use crate::abi::events::{TransactionLocker, TransactionXid};
+use crate::abi::layout::layout;
 use crate::server::thread::{ServerThread, current, settled};
 
 /// The most bytes of each part of an identifier.
@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn get_thread_transaction_locker(
     autocommit: bool,
 ) -> *mut TransactionLocker {
     if let Some(thread) = current()
-        && thread.flag(THREAD_INSTRUMENTED)
+        && thread.flag(layout().thread.instrumented)
         && thread.slab().is_some()
     {
         // SAFETY: the server passes null or its number.
@@ -88,7 +88,7 @@ unsafe extern "C" fn get_locker_slow(
 fn begin(it: &mut TransactionLocker, thread: ServerThread, transaction: Transaction) {
     keep(it, transaction);
     it.savepoints = [0; 3];
-    thread.word(THREAD_EVENT_ID).store(transaction.pack().1.next_event_id(), Relaxed);
+    thread.word(layout().thread.event_id).store(transaction.pack().1.next_event_id(), Relaxed);
 }
 
 #[inline(always)]

@@ -11,7 +11,7 @@ use tare_words::stage;
 use super::presence::while_there;
 use super::thread::ServerThread;
 use super::{digest, events, lock_waits, metadata_locks, routing};
-use crate::abi::events::THREAD_STAGE;
+use crate::abi::layout::layout;
 
 /// The engine's host. Sessions, metadata locks and everything else that is not an event are the built-in's:
 /// the host knows of these what the active session history shows, and reads it in the built-in's memory.
@@ -80,7 +80,7 @@ impl Host for ServerHost {
     fn session_stage(&self, session: StagedSession) -> Option<u32> {
         let StagedSession::Named(Session { handle, .. }) = session else { return None };
         let thread = ServerThread::of_handle(handle)?;
-        let key = while_there(|| thread.number(THREAD_STAGE).load(Relaxed))?;
+        let key = while_there(|| thread.number(layout().thread.stage).load(Relaxed))?;
         events::known_stage(key).map(u32::from)
     }
 

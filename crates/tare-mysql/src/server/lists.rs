@@ -2,7 +2,7 @@
 //! if its version is another one afterwards. No lock of the server's is taken.
 #![allow(unsafe_code)]
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{
     AtomicU32, AtomicU64, AtomicUsize,
@@ -10,11 +10,14 @@ use std::sync::atomic::{
     fence,
 };
 
-use crate::abi::lists::{self, IN_USE, ListLayout, PAGE_COUNT, PAGE_START, PAGES, Text, VERSION_STATE};
+use crate::abi::layout::layout;
+use crate::abi::lists::{
+    self, IN_USE, ListLayout, PAGE_COUNT, PAGE_START, PAGES, ServerList, Text, VERSION_STATE,
+};
 
 /// A list, once it is found.
 pub(crate) struct List {
-    layout: &'static ListLayout,
+    list: &'static ServerList,
     at: OnceLock<usize>,
 }
 
@@ -48,13 +51,13 @@ fn is_in_use(version: u32) -> bool {
 }
 
 impl List {
-    const fn new(layout: &'static ListLayout) -> List {
-        List { layout, at: OnceLock::new() }
+    const fn new(list: &'static ServerList) -> List {
+        List { list, at: OnceLock::new() }
     }
 
-    /// Returns the layout.
-    pub(crate) fn layout(&self) -> &'static ListLayout {
-        self.layout
+    /// Returns the variable that has it.
+    pub(crate) fn name(&self) -> &'static CStr {
+        self.list.name
     }
 
     /// Sets where the list is.
@@ -69,7 +72,8 @@ impl List {
     /// Calls `f` with each record in use. Nothing is copied yet.
     pub(crate) fn each(&self, mut f: impl FnMut(Record)) {
         let Some(at) = self.at.get() else { return };
-        for page in 0..self.layout.most_pages {
+        let layout = (self.list.layout)(layout());
+        for page in 0..self.list.most_pages {
             // SAFETY: a list has room for the addresses of so many pages; they are null, or pages that are
             // ready (the promise of `set`).
             let page = unsafe { word(at + PAGES + page * 8) }.load(Acquire);
@@ -79,7 +83,7 @@ impl List {
             // SAFETY: a page has these words.
             let [start, count] = [PAGE_START, PAGE_COUNT].map(|at| unsafe { word(page + at) }.load(Relaxed));
             for record in 0..count {
-                let record = Record { address: start + record * self.layout.record, layout: self.layout };
+                let record = Record { address: start + record * layout.record, layout };
                 if is_in_use(record.version()) {
                     f(record);
                 }
@@ -92,13 +96,13 @@ impl List {
 #[derive(Clone, Copy)]
 pub(crate) struct Record {
     pub(crate) address: usize,
-    layout: &'static ListLayout,
+    layout: ListLayout,
 }
 
 impl Record {
     /// Returns the record of a list at an address that [`List::each`] has told.
     pub(crate) fn at(list: &List, address: usize) -> Record {
-        Record { address, layout: list.layout }
+        Record { address, layout: (list.list.layout)(layout()) }
     }
 
     /// Returns the number of 32 bits at an offset.
@@ -184,7 +188,8 @@ impl Copied {
 mod tests {
     use super::*;
 
-    static LAYOUT: ListLayout = ListLayout { name: c"a_test", most_pages: 2, record: 64, version: 8 };
+    static LAYOUT: ListLayout = ListLayout { record: 64, version: 8 };
+    static LIST: ServerList = ServerList { name: c"a_test", most_pages: 2, layout: |_| LAYOUT };
 
     /// A list with a page of records, whose versions are those given; leaked, as the built-in's are never
     /// freed.
@@ -199,7 +204,7 @@ mod tests {
         (page[PAGE_START / 8], page[PAGE_COUNT / 8]) = (records.as_ptr().expose_provenance(), records.len());
         let mut pages = vec![0usize; PAGES / 8 + 2];
         pages[PAGES / 8 + 1] = page.leak().as_ptr().expose_provenance();
-        let list = List::new(&LAYOUT);
+        let list = List::new(&LIST);
         // SAFETY: a list of this layout that is never freed.
         unsafe { list.set(pages.leak().as_mut_ptr().cast()) };
         (list, records)
@@ -235,6 +240,6 @@ mod tests {
 
     #[test]
     fn a_list_that_was_not_found_is_empty() {
-        List::new(&LAYOUT).each(|_| panic!("there is none"));
+        List::new(&LIST).each(|_| panic!("there is none"));
     }
 }

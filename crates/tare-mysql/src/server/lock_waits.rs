@@ -12,7 +12,7 @@ use tare_host::process::observation::pointer;
 
 use super::lists::THREADS;
 use super::thread::ServerThread;
-use crate::abi::lists::THREAD_THD;
+use crate::abi::layout::layout;
 use crate::abi::{TRX_SESSION, TRX_WAITS_FOR};
 
 /// The number of places. Of two sessions that wait and share one, the first is not known to wait.
@@ -73,7 +73,7 @@ fn session_in_the_way(transaction: usize) -> Option<usize> {
 fn thread_of(session: usize) -> Option<u64> {
     let mut found = None;
     THREADS.each(|record| {
-        if record.word(THREAD_THD) == session as u64 {
+        if record.word(layout().thread.thd) == session as u64 {
             found = Some(record.address as u64);
         }
     });

@@ -13,7 +13,8 @@ use super::events::follow_one;
 use super::instruments::{Find, name, register};
 use super::thread::ServerThread;
 use crate::abi::Class;
-use crate::abi::memory::{CONTROLLED, MemoryUse, SERVER_WIDE, SessionMemory, THREAD_MEMORY, THREAD_SESSION};
+use crate::abi::layout::layout;
+use crate::abi::memory::{CONTROLLED, MemoryUse, SERVER_WIDE, SessionMemory};
 use crate::original::Original;
 
 /// The most instruments of memory. Those with a higher key are not counted.
@@ -216,7 +217,7 @@ impl MemoryUse {
 impl ServerThread {
     #[inline(always)]
     fn memory(self) -> &'static SessionMemory {
-        let at = self.word(THREAD_MEMORY);
+        let at = self.word(layout().thread.memory);
         // SAFETY: a thread of the built-in's has these words at this place (`startup::checks`); none is ever
         // unmapped.
         unsafe { &*std::ptr::from_ref(at).cast::<SessionMemory>() }
@@ -246,7 +247,7 @@ impl ServerThread {
 
     #[inline(always)]
     fn limit(self, count: &Original, bytes: u64) {
-        if self.word(THREAD_SESSION).load(Relaxed) != 0 {
+        if self.word(layout().thread.memory_session).load(Relaxed) != 0 {
             // SAFETY: a function of this type, for a thread of the built-in's that has a session.
             unsafe { count.function::<Limit>()(self.address(), bytes as usize) };
         }

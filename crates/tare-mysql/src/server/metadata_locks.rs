@@ -10,13 +10,14 @@ use tare_engine::snapshot::ObjectName;
 use tare_host::process::observation::bytes;
 
 use super::lists::{Copied, METADATA_LOCKS, Record};
+use crate::abi::layout::layout;
 use crate::abi::lists::{
-    GRANTED, HAS_SPELLING, LAST_NAMESPACE, LOCK_DURATION, LOCK_EVENT, LOCK_FILE, LOCK_IDENTITY, LOCK_KEY,
-    LOCK_LINE, LOCK_OWNER, LOCK_PART, LOCK_STATUS, LOCK_TEXT, LOCK_TYPE, PENDING,
+    GRANTED, LOCK_DURATION, LOCK_EVENT, LOCK_FILE, LOCK_IDENTITY, LOCK_KEY, LOCK_LINE, LOCK_OWNER, LOCK_PART,
+    LOCK_STATUS, LOCK_TEXT, LOCK_TYPE, PENDING,
 };
 
 /// Names of the namespaces, by number (OBJECT_TYPE).
-const NAMESPACES: [&str; LAST_NAMESPACE as usize + 1] = [
+const NAMESPACES: [&str; 19] = [
     "GLOBAL",
     "BACKUP LOCK",
     "TABLESPACE",
@@ -221,7 +222,7 @@ fn object(copied: &Copied) -> Option<ObjectName> {
     let [compared, schema, name] = lengths(copied)?;
     let namespace = copied.byte(LOCK_TEXT);
     let text = |at: usize, length: usize| (length > 0).then(|| copied.characters(LOCK_TEXT + at, length));
-    let is_respelled = HAS_SPELLING.checked_shr(namespace.into()).unwrap_or(0) & 1 != 0;
+    let is_respelled = layout().spelled_namespaces.checked_shr(namespace.into()).unwrap_or(0) & 1 != 0;
     let name_at = if is_respelled { compared } else { schema + 2 };
     Some(ObjectName {
         object_type: NAMESPACES.get(usize::from(namespace)).copied(),

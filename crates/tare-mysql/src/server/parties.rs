@@ -3,7 +3,8 @@
 
 use super::lists::{ACCOUNTS, HOSTS, List, USERS};
 use super::sessions::{self, SessionRow};
-use crate::abi::lists::{ACCOUNT_HOST, ACCOUNT_OWNERS, ENDED, HOST_NAME, PARTY_USER, Text};
+use crate::abi::layout::layout;
+use crate::abi::lists::Text;
 
 /// What a table has a row of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,14 +52,15 @@ fn parties(
     has_owners: bool,
 ) -> Vec<Party> {
     let mut parties = Vec::new();
-    let first = PARTY_USER.0.min(HOST_NAME.0);
+    let layout = layout().parties;
+    let first = layout.user.0.min(layout.host.0);
     list.each(|record| {
         let Some(copied) = record.copy((first, ended + 24), &[]) else { return };
         parties.push(Party {
             address: record.address,
             user: user.and_then(|text| copied.text(text)),
             host: host.and_then(|text| copied.text(text)),
-            owners: ACCOUNT_OWNERS.map(|at| if has_owners { copied.word(at) as usize } else { 0 }),
+            owners: layout.account_owners.map(|at| if has_owners { copied.word(at) as usize } else { 0 }),
             ended: [0, 8, 16].map(|at| copied.word(ended + at)),
         });
     });
@@ -67,10 +69,12 @@ fn parties(
 
 /// Returns the parties of a level.
 fn of_level(level: Level) -> Vec<Party> {
+    let layout = layout().parties;
+    let [account, user, host] = layout.ended;
     match level {
-        Level::Account => parties(&ACCOUNTS, Some(PARTY_USER), Some(ACCOUNT_HOST), ENDED[0], true),
-        Level::User => parties(&USERS, Some(PARTY_USER), None, ENDED[1], false),
-        Level::Host => parties(&HOSTS, None, Some(HOST_NAME), ENDED[2], false),
+        Level::Account => parties(&ACCOUNTS, Some(layout.user), Some(layout.account_host), account, true),
+        Level::User => parties(&USERS, Some(layout.user), None, user, false),
+        Level::Host => parties(&HOSTS, None, Some(layout.host), host, false),
     }
 }
 

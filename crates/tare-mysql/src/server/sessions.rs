@@ -10,16 +10,8 @@ use tare_host::process::observation::{block, pointer, word};
 
 use super::lists::{Copied, Record, THREADS};
 use super::{events, instruments};
-use crate::abi::events::{THREAD_PROCESSLIST_ID, THREAD_STAGE, THREAD_TELEMETRY};
-use crate::abi::lists::{
-    THREAD_CONNECTION, THREAD_GROUP, THREAD_GROUP_LENGTH, THREAD_HOST, THREAD_INFO, THREAD_INFO_LENGTH,
-    THREAD_OWNERS, THREAD_PARENT, THREAD_PART, THREAD_SCHEMA, THREAD_SECONDARY, THREAD_SESSION_VERSION,
-    THREAD_SINCE, THREAD_STATEMENT_VERSION, THREAD_USER,
-};
-use crate::abi::memory::THREAD_MEMORY;
-use crate::abi::{
-    Class, THREAD_CLASS, THREAD_COMMAND, THREAD_HISTORY, THREAD_ID, THREAD_INSTRUMENTED, THREAD_OS_ID,
-};
+use crate::abi::Class;
+use crate::abi::layout::layout;
 
 /// A row of `threads`.
 #[derive(Debug, Default)]
@@ -106,55 +98,55 @@ pub(crate) fn all() -> Vec<SessionRow> {
 
 /// Copies a thread, if possible while neither its session nor its statement changes.
 fn settled(record: Record) -> Option<Copied> {
-    let versions = [THREAD_SESSION_VERSION, THREAD_STATEMENT_VERSION];
+    let at = &layout().thread;
+    let versions = [at.session_version, at.statement_version];
     let is_settled = |copied: &Copied| versions.iter().all(|version| copied.is_settled(*version));
-    let mut copied = record.copy(THREAD_PART, &versions)?;
+    let mut copied = record.copy(at.part(), &versions)?;
     for _ in 1..COPIES {
         if is_settled(&copied) {
             break;
         }
-        copied = record.copy(THREAD_PART, &versions)?;
+        copied = record.copy(at.part(), &versions)?;
     }
     Some(copied)
 }
 
 fn row(copied: &Copied, now: u64) -> Option<SessionRow> {
-    let class = std::ptr::with_exposed_provenance::<Class>(copied.word(THREAD_CLASS) as usize);
+    let at = &layout().thread;
+    let class = std::ptr::with_exposed_provenance::<Class>(copied.word(at.class) as usize);
     // SAFETY: a thread in use has an instrument, and the built-in never removes one while it is there.
     let name = instruments::name(unsafe { class.as_ref() }?)?.to_owned();
     let (has_session, has_statement) =
-        (copied.is_settled(THREAD_SESSION_VERSION), copied.is_settled(THREAD_STATEMENT_VERSION));
+        (copied.is_settled(at.session_version), copied.is_settled(at.statement_version));
     let of_session = |text| if has_session { copied.text(text) } else { None };
-    let characters = |at, length, most| {
-        let length = copied.number(length) as usize;
-        (1..=most).contains(&length).then(|| copied.characters(at, length))
+    let characters = |from: usize, length_at: usize| {
+        let length = copied.number(length_at) as usize;
+        (1..=length_at - from).contains(&length).then(|| copied.characters(from, length))
     };
-    let processlist_id = copied.word(THREAD_PROCESSLIST_ID);
-    let since = copied.word(THREAD_SINCE);
-    let memory = |at: usize| copied.word(THREAD_MEMORY + at);
+    let processlist_id = copied.word(at.processlist_id);
+    let since = copied.word(at.since);
+    let memory = |member: usize| copied.word(at.memory + member);
     Some(SessionRow {
-        thread_id: copied.word(THREAD_ID),
+        thread_id: copied.word(at.id),
         name,
         processlist_id,
-        user: of_session(THREAD_USER),
-        host: of_session(THREAD_HOST),
-        schema: if has_statement { copied.text(THREAD_SCHEMA) } else { None },
-        command: if processlist_id == 0 { None } else { command(copied.number(THREAD_COMMAND)) },
+        user: of_session(at.user),
+        host: of_session(at.host),
+        schema: if has_statement { copied.text(at.schema) } else { None },
+        command: if processlist_id == 0 { None } else { command(copied.number(at.command)) },
         time: (since != 0).then(|| now.saturating_sub(since)),
-        state: events::state(copied.number(THREAD_STAGE)),
-        info: characters(THREAD_INFO, THREAD_INFO_LENGTH, THREAD_INFO_LENGTH - THREAD_INFO)
-            .filter(|_| has_statement),
-        parent: copied.word(THREAD_PARENT),
-        is_instrumented: copied.byte(THREAD_INSTRUMENTED) != 0,
-        has_history: copied.byte(THREAD_HISTORY) != 0,
-        connection: connection(copied.number(THREAD_CONNECTION)),
-        os_id: copied.word(THREAD_OS_ID),
-        group: characters(THREAD_GROUP, THREAD_GROUP_LENGTH, THREAD_GROUP_LENGTH - THREAD_GROUP)
-            .filter(|_| has_session),
-        is_secondary: copied.byte(THREAD_SECONDARY) != 0,
+        state: events::state(copied.number(at.stage)),
+        info: characters(at.info, at.info_length).filter(|_| has_statement),
+        parent: copied.word(at.parent),
+        is_instrumented: copied.byte(at.instrumented) != 0,
+        has_history: copied.byte(at.history) != 0,
+        connection: connection(copied.number(at.connection)),
+        os_id: copied.word(at.os_id),
+        group: characters(at.group, at.group_length).filter(|_| has_session),
+        is_secondary: copied.byte(at.secondary) != 0,
         memory: [memory(0), memory(8).max(memory(0x18)), memory(0x20), memory(0x28).max(memory(0x38))],
-        has_telemetry: copied.word(THREAD_TELEMETRY) != 0,
-        owners: THREAD_OWNERS.map(|at| copied.word(at) as usize),
+        has_telemetry: copied.word(at.telemetry) != 0,
+        owners: at.owners.map(|at| copied.word(at) as usize),
     })
 }
 

@@ -12,7 +12,8 @@ use tare_engine::ThreadRef;
 use tare_host::process::{ENGINE, guard};
 
 use super::{consumers, threads};
-use crate::abi::{Class, THREAD_CLASS, THREAD_ID, THREAD_INSTRUMENTED};
+use crate::abi::Class;
+use crate::abi::layout::layout;
 
 /// Where the built-in's thread-local variable lies, relative to the thread pointer. Set before any call is
 /// led here.
@@ -45,7 +46,9 @@ impl ServerThread {
     pub(crate) fn id(self) -> u64 {
         // SAFETY: a thread of the built-in's has its number at this place (`startup::checks`); its own code
         // writes it before the thread runs.
-        unsafe { (*std::ptr::with_exposed_provenance::<AtomicU64>(self.0 + THREAD_ID)).load(Relaxed) }
+        unsafe {
+            (*std::ptr::with_exposed_provenance::<AtomicU64>(self.0 + layout().thread.id)).load(Relaxed)
+        }
     }
 
     /// Returns the word at an offset.
@@ -58,7 +61,7 @@ impl ServerThread {
 
     /// Returns the thread's instrument.
     pub(crate) fn class(self) -> Option<&'static Class> {
-        let class = self.word(THREAD_CLASS).load(Relaxed) as usize;
+        let class = self.word(layout().thread.class).load(Relaxed) as usize;
         // SAFETY: a thread of the built-in's has the address of its instrument at this place
         // (`startup::checks`), or null; instruments are never removed.
         unsafe { std::ptr::with_exposed_provenance::<Class>(class).as_ref() }
@@ -110,7 +113,8 @@ pub(crate) fn current() -> Option<ServerThread> {
 /// Makes the slab of the calling thread current, and returns the thread. `None`: its events are not wanted.
 #[inline(always)]
 pub(crate) fn settled() -> Option<ServerThread> {
-    let is_wanted = |thread: &ServerThread| thread.flag(THREAD_INSTRUMENTED) || is_every_thread_wanted();
+    let is_wanted =
+        |thread: &ServerThread| thread.flag(layout().thread.instrumented) || is_every_thread_wanted();
     current().filter(|thread| is_wanted(thread) && thread.is_entered())
 }
 

@@ -10,8 +10,7 @@ use tare_host::process::ENGINE;
 
 use super::thread::{ServerThread, settled};
 use super::{consumers, events, instruments};
-use crate::abi::events::THREAD_PROCESSLIST_ID;
-use crate::abi::{THREAD_COMMAND, THREAD_HISTORY, THREAD_OS_ID};
+use crate::abi::layout::layout;
 
 /// A thread of the built-in's and its slab; `None`: there was no memory.
 type Slabs = HashMap<u64, (ServerThread, Option<ThreadRef>)>;
@@ -40,7 +39,7 @@ fn new_slab(thread: ServerThread, id: u64) -> Option<ThreadRef> {
     ENGINE.set_thread_id(slab, id);
     // Not the server's session, but the thread: the host answers by what the built-in keeps of it.
     ENGINE.begin_session(slab, thread.address().addr() as u64);
-    ENGINE.set_thread_flags(slab, true, thread.flag(THREAD_HISTORY));
+    ENGINE.set_thread_flags(slab, true, thread.flag(layout().thread.history));
     Some(slab)
 }
 
@@ -49,9 +48,9 @@ fn new_slab(thread: ServerThread, id: u64) -> Option<ThreadRef> {
 pub(crate) fn refresh() {
     for (thread, slab) in slabs().values() {
         let Some(slab) = *slab else { continue };
-        ENGINE.set_thread_command(slab, thread.number(THREAD_COMMAND).load(Relaxed));
-        ENGINE.set_thread_processlist_id(slab, thread.word(THREAD_PROCESSLIST_ID).load(Relaxed));
-        ENGINE.set_thread_os_id(slab, thread.word(THREAD_OS_ID).load(Relaxed));
+        ENGINE.set_thread_command(slab, thread.number(layout().thread.command).load(Relaxed));
+        ENGINE.set_thread_processlist_id(slab, thread.word(layout().thread.processlist_id).load(Relaxed));
+        ENGINE.set_thread_os_id(slab, thread.word(layout().thread.os_id).load(Relaxed));
     }
 }
 
@@ -91,7 +90,7 @@ pub(crate) fn set_user(user: &[u8]) {
 pub(crate) fn follow_histories() {
     for (thread, slab) in slabs().values() {
         if let Some(slab) = slab {
-            ENGINE.set_thread_flags(slab, true, thread.flag(THREAD_HISTORY));
+            ENGINE.set_thread_flags(slab, true, thread.flag(layout().thread.history));
         }
     }
 }

@@ -7,12 +7,18 @@ mod io;
 mod memory;
 mod sessions;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::CStr;
+use std::rc::Rc;
 
+use tare_host::instructions::Fact::{self, Address, Element, Number, Reads, Writes};
+use tare_host::instructions::Facts;
 use tare_host::jumps::{DetourError, Function};
+use tare_host::process::{Image, Segments};
 
-use super::constructor::INITIALIZE;
 use super::disable_reason::DisableReason;
+use crate::abi::layout::{LAYOUTS, Layout};
 
 /// Returns the bytes of a symbol of the program.
 pub(super) fn code(name: &'static CStr) -> Result<&'static [u8], DisableReason> {
@@ -23,155 +29,185 @@ pub(super) fn code(name: &'static CStr) -> Result<&'static [u8], DisableReason> 
     })
 }
 
-/// A function of the program, and instructions that it must contain within its first bytes.
-type Evidence = (&'static CStr, &'static [&'static [u8]], usize);
+/// A function of the program, and what its instructions must do.
+type Evidence = (&'static CStr, Vec<Fact>);
+
+/// The server's program: its code and its exported symbols.
+pub(super) struct Program<'a> {
+    pub(super) image: Image<'a>,
+    /// Returns the address of a symbol, and its size in bytes.
+    pub(super) symbol: &'a dyn Fn(&'static CStr) -> Option<(usize, usize)>,
+    facts: RefCell<HashMap<&'static CStr, Rc<Facts>>>,
+}
+
+impl Program<'_> {
+    /// Calls `check` with the program in which this library is.
+    pub(super) fn of_process<T>(check: impl FnOnce(&Program<'_>) -> T) -> Result<T, DisableReason> {
+        let segments =
+            Segments::of_program().ok_or_else(|| DisableReason::Unexpected("the code".to_owned()))?;
+        let symbol = |name| Function::find(name).ok().map(|found| (found.start(), found.code().len()));
+        Ok(check(&Program { image: segments.image(), symbol: &symbol, facts: RefCell::default() }))
+    }
+
+    /// Returns what a function does.
+    fn facts(&self, name: &'static CStr) -> Result<Rc<Facts>, DisableReason> {
+        let missing = || DisableReason::Missing(name.to_string_lossy().into_owned());
+        let (at, size) = (self.symbol)(name).ok_or_else(missing)?;
+        let mut facts = self.facts.borrow_mut();
+        Ok(facts.entry(name).or_insert_with(|| Rc::new(Facts::of(&self.image, at, size))).clone())
+    }
+}
 
 /// The evidence for each number in [`crate::abi`] itself.
-const EVIDENCE: [Evidence; 15] = [
+fn evidence(layout: &Layout) -> Vec<Evidence> {
+    vec![
     // movq $0, 0x48(%rdi): the owner of a mutex.
-    (c"_Z19pfs_unlock_mutex_v1P9PSI_mutex", &[b"\x48\xC7\x47\x48\0\0\0\0"], 16),
+    (c"_Z19pfs_unlock_mutex_v1P9PSI_mutex", vec![Writes(0x48, 8)]),
     // cmpq $0, 0x48(%rdi): the writer of a rwlock.
-    (c"_Z20pfs_unlock_rwlock_v2P10PSI_rwlock20PSI_rwlock_operation", &[b"\x48\x83\x7F\x48\0"], 16),
+    (c"_Z20pfs_unlock_rwlock_v2P10PSI_rwlock20PSI_rwlock_operation", vec![Reads(0x48, 8)]),
     // addl $1, 0x50(%rdx): its readers; addq $1, 0x28(%rdx): the waits of an instance; 0x20(%rdx): its class,
     // of which 0x14 is the number.
-    (
-        c"_Z24pfs_end_rwlock_rdwait_v2P17PSI_rwlock_lockeri",
-        &[b"\x83\x42\x50\x01", b"\x48\x83\x42\x28\x01", b"\x48\x8B\x52\x20\x8B\x52\x14"],
-        128,
+    (c"_Z24pfs_end_rwlock_rdwait_v2P17PSI_rwlock_lockeri", vec![
+            Reads(0x50, 4),
+            Writes(0x50, 4),
+            Number(1),
+            Reads(0x28, 8),
+            Writes(0x28, 8),
+            Reads(0x20, 8),
+            Reads(0x14, 4),
+        ],
     ),
     // 0x48(%rdx) ← the thread; cmp $9, cmp $6: the operations that leave readers; 0x28(%rcx): the last word
     // of its locker.
-    (
-        c"_Z24pfs_end_rwlock_wrwait_v2P17PSI_rwlock_lockeri",
-        &[b"\x48\x89\x5A\x48", b"\x83\xFF\x09", b"\x83\xFF\x06", b"\x48\x8B\x41\x28"],
-        160,
+    (c"_Z24pfs_end_rwlock_wrwait_v2P17PSI_rwlock_lockeri", vec![Writes(0x48, 8), Number(9), Number(6), Reads(0x28, 8)],
     ),
     // cmpb $0, 0x1e8(%rdx): a thread is instrumented; cmpb $0, 0x8(%r12): an instance is timed; 0x18(%r12):
     // its identity; 0x258(%rdx): the thread's number.
-    (
-        c"_Z23pfs_start_mutex_wait_v1P25PSI_mutex_locker_state_v1P9PSI_mutex19PSI_mutex_operationPKcj",
-        &[
-            b"\x80\xBA\xE8\x01\0\0\0",
-            b"\x41\x80\x7C\x24\x08\0",
-            b"\x49\x8B\x7C\x24\x18",
-            b"\x4C\x8B\x8A\x58\x02\0\0",
-            // 0x28(%rbx): the last word of its locker.
-            b"\x48\x89\x43\x28",
-        ],
-        336,
+    (c"_Z23pfs_start_mutex_wait_v1P25PSI_mutex_locker_state_v1P9PSI_mutex19PSI_mutex_operationPKcj", vec![Reads(layout.thread.instrumented, 1), Reads(8, 1), Reads(0x18, 8), Reads(layout.thread.id, 8), Writes(0x28, 8)],
     ),
     // mov 0x258(%rdi), %rax
-    (c"_Z29pfs_get_thread_internal_id_vcP10PSI_thread", &[b"\x48\x8B\x87\x58\x02\0\0"], 24),
+    (c"_Z29pfs_get_thread_internal_id_vcP10PSI_thread", vec![Reads(layout.thread.id, 8)]),
     // mov %rsi, 0x268(%rdi): PROCESSLIST_ID.
-    (c"_Z20pfs_set_thread_id_vcP10PSI_thready", &[b"\x48\x89\xB7\x68\x02\0\0"], 24),
+    (c"_Z20pfs_set_thread_id_vcP10PSI_thready", vec![Writes(layout.thread.processlist_id, 8)]),
     // mov %rax, 0x270(%rbx): THREAD_OS_ID.
-    (c"_Z23pfs_set_thread_os_id_vcP10PSI_thread", &[b"\x48\x89\x83\x70\x02\0\0"], 64),
+    (c"_Z23pfs_set_thread_os_id_vcP10PSI_thread", vec![Writes(layout.thread.os_id, 8)]),
     // mov %ebx, 0xa08(%rax): the command.
-    (c"_Z25pfs_set_thread_command_vci", &[b"\x89\x98\x08\x0A\0\0"], 64),
+    (c"_Z25pfs_set_thread_command_vci", vec![Writes(layout.thread.command, 4)]),
     // mov 0x278(%rsi), %rdi: a thread's instrument; lea 0x18(%rax), %r13: its name.
-    (c"_ZN13table_threads8make_rowEP10PFS_thread", &[b"\x48\x8B\xBE\x78\x02\0\0", b"\x4C\x8D\x68\x18"], 96),
+    (c"_ZN13table_threads8make_rowEP10PFS_thread", vec![Reads(layout.thread.class, 8), Address(0x18)]),
     // movzbl 0x1e9(%rdi): a thread has histories.
-    (c"_ZN10PFS_thread25set_history_derived_flagsEv", &[b"\x0F\xB6\x87\xE9\x01\0\0"], 16),
+    (c"_ZN10PFS_thread25set_history_derived_flagsEv", vec![Reads(layout.thread.history, 1)]),
     // 0x10 and 0x30 of the locker of a cond.
-    (
-        c"_Z22pfs_start_cond_wait_v1P24PSI_cond_locker_state_v1P8PSI_condP9PSI_mutex18PSI_cond_operationPKcj",
-        &[b"\x48\x89\x43\x30", b"\x41\x80\x7D\x08\0", b"\x49\x8B\x7D\x18"],
-        320,
+    (c"_Z22pfs_start_cond_wait_v1P24PSI_cond_locker_state_v1P8PSI_condP9PSI_mutex18PSI_cond_operationPKcj", vec![Writes(0x30, 8), Reads(8, 1), Reads(0x18, 8)],
     ),
     // cmpb $0, 4(%rax): an instrument is on; cmpb $0, 5(%rsi): timed; 0x20(%rdx): the last word of the
     // locker.
-    (
-        c"_Z22pfs_start_idle_wait_v1P24PSI_idle_locker_state_v1PKcj",
-        &[b"\x80\x78\x04\0", b"\x80\x7E\x05\0", b"\x48\x89\x72\x20"],
-        224,
+    (c"_Z22pfs_start_idle_wait_v1P24PSI_idle_locker_state_v1PKcj", vec![Reads(4, 1), Reads(5, 1), Writes(0x20, 8)],
     ),
     // cmpb $0, 4(%rsi) and 5(%r12): a metadata lock's flags; 0x10(%r12): its identity; 0x28(%rbx): its
     // locker.
-    (
-        c"_Z26pfs_start_metadata_wait_vcP28PSI_metadata_locker_state_v1P17PSI_metadata_lockPKcj",
-        &[b"\x80\x7E\x04\0", b"\x41\x80\x7C\x24\x05\0", b"\x49\x8B\x44\x24\x10", b"\x48\x89\x4B\x28"],
-        240,
+    (c"_Z26pfs_start_metadata_wait_vcP28PSI_metadata_locker_state_v1P17PSI_metadata_lockPKcj", vec![Reads(4, 1), Reads(5, 1), Reads(0x10, 8), Writes(0x28, 8)],
     ),
     // movzbl (%rdi), %edx, and %dl becomes a flag: whether the built-in is on is the first byte of its sizes.
-    (INITIALIZE, &[b"\x0F\xB6\x17", b"\x88\x10\xE8"], 256),
-];
+    (layout.initialize, vec![Reads(0, 1), Writes(0, 1)]),
+    ]
+}
+
+/// The variable that leads to the functions of the pool of threads.
+pub(super) const POOL_FUNCTIONS: &CStr = c"_ZN26Connection_handler_manager15event_functionsE";
 
 /// The evidence for what storage engines say of their waits.
-const OF_ROW_LOCKS: [Evidence; 3] = [
-    // Calls the first function of those that the pointer leads to, and nothing else.
-    (
-        c"_Z14thd_wait_beginP3THDi",
-        &[b"\x48\x8B\0\x48\x85\xC0\x74\x0D\x48\x8B\0\x48\x85\xC0\x74\x05\xFF\xE0"],
-        40,
-    ),
-    // … and the second.
-    (
-        c"_Z12thd_wait_endP3THD",
-        &[b"\x48\x8B\0\x48\x85\xC0\x74\x0D\x48\x8B\x40\x08\x48\x85\xC0\x74\x04\xFF\xE0"],
-        40,
-    ),
-    // lea 3(%rsi, %rsi, 2), %esi: the kinds 3 and 6 of waits for locks.
-    (c"_Z24lock_wait_suspend_threadP9que_thr_t", &[b"\x8D\x74\x76\x03"], 600),
-];
+fn of_row_locks() -> Vec<Evidence> {
+    vec![
+        // Calls the first function of those that the variable leads to …
+        (c"_Z14thd_wait_beginP3THDi", vec![Reads(0, 8)]),
+        // … and the second.
+        (c"_Z12thd_wait_endP3THD", vec![Reads(8, 8)]),
+        // lea 3(%rsi, %rsi, 2), %esi: the kinds 3 and 6 of waits for locks.
+        (c"_Z24lock_wait_suspend_threadP9que_thr_t", vec![Element(3, 2)]),
+    ]
+}
 
 /// The evidence for whom a transaction waits for.
-const OF_ROW_OWNERS: [Evidence; 4] = [
-    // mov (%rax), %rsi, mov (%rcx), %rdx: the transactions of the lock that waits and of the one in its
-    // way; xchg %rdx, 0x98(%rsi): what the former waits for; mov 0x198(%rcx), %rsi: the session of the
-    // latter.
-    (
-        c"_ZN7RecLock12add_to_waitqEPK9ib_lock_tPK9lock_prdt",
-        &[b"\x48\x8B\x30", b"\x48\x8B\x11\x48\x87\x96\x98\0\0\0", b"\x48\x8B\xB1\x98\x01\0\0"],
-        128,
-    ),
-    // mov 0x198(%rbx), %rdi: the session for which a thread is said to wait is that of the transaction.
-    (c"_Z24lock_wait_suspend_threadP9que_thr_t", &[b"\x48\x8B\xBB\x98\x01\0\0"], 600),
-    // pop %rbp; mov (%rax), %rax; ret: the transaction is the first member of what InnoDB keeps of a session.
-    (c"_Z10thd_to_trxP3THD", &[b"\x5D\x48\x8B\0\xC3"], 24),
-    // mov %rsi, 0x1050(%rdi): the session of a thread.
-    (c"_Z21pfs_set_thread_THD_vcP10PSI_threadP3THD", &[b"\x48\x89\xB7\x50\x10\0\0"], 24),
-];
+fn of_row_owners(layout: &Layout) -> Vec<Evidence> {
+    vec![
+        // mov (%rax), %rsi, mov (%rcx), %rdx: the transactions of the lock that waits and of the one in its
+        // way; xchg %rdx, 0x98(%rsi): what the former waits for; mov 0x198(%rcx), %rsi: the session of the
+        // latter.
+        (
+            c"_ZN7RecLock12add_to_waitqEPK9ib_lock_tPK9lock_prdt",
+            vec![Reads(0, 8), Reads(0x98, 8), Writes(0x98, 8), Reads(0x198, 8)],
+        ),
+        // mov 0x198(%rbx), %rdi: the session for which a thread is said to wait is that of the transaction.
+        (c"_Z24lock_wait_suspend_threadP9que_thr_t", vec![Reads(0x198, 8)]),
+        // pop %rbp; mov (%rax), %rax; ret: the transaction is the first member of what InnoDB keeps of a session.
+        (c"_Z10thd_to_trxP3THD", vec![Reads(0, 8)]),
+        // mov %rsi, 0x1050(%rdi): the session of a thread.
+        (c"_Z21pfs_set_thread_THD_vcP10PSI_threadP3THD", vec![Writes(layout.thread.thd, 8)]),
+    ]
+}
 
-/// Checks every layout, but those that only a part needs.
-pub(super) fn layouts() -> Result<(), DisableReason> {
-    check(EVIDENCE.into_iter().chain(events::EVIDENCE).chain(io::EVIDENCE).chain(memory::OF_ALL))?;
-    io::calls(&io::CALLS)
+/// Returns the layout of the server, which all its code is found to have, but for what only a part needs.
+pub(super) fn layout_of(program: &Program<'_>) -> Result<&'static Layout, DisableReason> {
+    // If there is none, the one that came furthest says best what is amiss.
+    let mut furthest: Option<(usize, DisableReason)> = None;
+    for layout in &LAYOUTS {
+        let all = [evidence(layout), events::evidence(layout), io::evidence(layout), memory::of_all(layout)];
+        match passed(program, &all.concat()) {
+            Ok(()) => return io::calls(program, &io::calls_of_all(layout)).map(|()| layout),
+            Err(failed) if furthest.as_ref().is_none_or(|it| it.0 < failed.0) => furthest = Some(failed),
+            Err(_) => {}
+        }
+    }
+    Err(furthest.map_or(DisableReason::Unexpected("the program".to_owned()), |(_, why)| why))
 }
 
 /// Checks what only the socket needs.
-pub(super) fn socket() -> Result<(), DisableReason> {
-    io::calls(&io::OF_SOCKET)
+pub(super) fn socket(program: &Program<'_>, _: &Layout) -> Result<(), DisableReason> {
+    io::calls(program, &io::OF_SOCKET)
 }
 
 /// Checks what only waits for rows need.
-pub(super) fn row_locks() -> Result<(), DisableReason> {
-    check(OF_ROW_LOCKS.into_iter())?;
-    io::calls(&io::OF_ROW_LOCKS)
+pub(super) fn row_locks(program: &Program<'_>, _: &Layout) -> Result<(), DisableReason> {
+    check(program, &of_row_locks())?;
+    for function in [c"_Z14thd_wait_beginP3THDi", c"_Z12thd_wait_endP3THD"] {
+        let missing = || DisableReason::Missing(POOL_FUNCTIONS.to_string_lossy().into_owned());
+        let (pool, _) = (program.symbol)(POOL_FUNCTIONS).ok_or_else(missing)?;
+        if !program.facts(function)?.use_variable(pool) {
+            return Err(DisableReason::Unexpected(function.to_string_lossy().into_owned()));
+        }
+    }
+    io::calls(program, &io::OF_ROW_LOCKS)
 }
 
 /// Checks what only the owners of locks within InnoDB need.
-pub(super) fn row_owners() -> Result<(), DisableReason> {
-    check(OF_ROW_OWNERS.into_iter())
+pub(super) fn row_owners(program: &Program<'_>, layout: &Layout) -> Result<(), DisableReason> {
+    check(program, &of_row_owners(layout))
 }
 
 /// Checks the layouts that only tables of sessions, and who is in the way of whom, need.
-pub(super) fn sessions() -> Result<(), DisableReason> {
-    check(sessions::EVIDENCE.into_iter().chain(sessions::OF_LOCKS))?;
-    io::calls(&io::OF_SESSIONS)
+pub(super) fn sessions(program: &Program<'_>, layout: &Layout) -> Result<(), DisableReason> {
+    sessions::lists(program)?;
+    check(program, &sessions::evidence(layout))?;
+    check(program, &sessions::of_locks(layout))?;
+    io::calls(program, &io::OF_SESSIONS)
 }
 
 /// Checks the layouts that only memory needs.
-pub(super) fn memory() -> Result<(), DisableReason> {
-    check(memory::EVIDENCE.into_iter())
+pub(super) fn memory(program: &Program<'_>, layout: &Layout) -> Result<(), DisableReason> {
+    check(program, &memory::evidence(layout))
 }
 
-fn check(evidence: impl Iterator<Item = Evidence>) -> Result<(), DisableReason> {
-    for (name, instructions, within) in evidence {
-        let code = code(name)?;
-        let code = &code[..code.len().min(within)];
-        let has = |wanted: &&[u8]| code.windows(wanted.len()).any(|window| window == *wanted);
-        if !instructions.iter().all(has) {
-            return Err(DisableReason::Unexpected(name.to_string_lossy().into_owned()));
+fn check(program: &Program<'_>, evidence: &[Evidence]) -> Result<(), DisableReason> {
+    passed(program, evidence).map_err(|(_, why)| why)
+}
+
+/// Checks all evidence. Returns what is not so, and how many pieces before that are.
+fn passed(program: &Program<'_>, evidence: &[Evidence]) -> Result<(), (usize, DisableReason)> {
+    for (at, (name, wanted)) in evidence.iter().enumerate() {
+        let facts = program.facts(name).map_err(|why| (at, why))?;
+        if !wanted.iter().all(|fact| facts.have(*fact)) {
+            return Err((at, DisableReason::Unexpected(name.to_string_lossy().into_owned())));
         }
     }
     Ok(())
@@ -184,8 +220,80 @@ mod tests {
     #[test]
     fn a_program_that_is_no_server_is_left_alone() {
         let missing = "_Z19pfs_unlock_mutex_v1P9PSI_mutex";
-        assert_eq!(layouts(), Err(DisableReason::Missing(missing.to_owned())));
+        let found = Program::of_process(|program| layout_of(program).map(|it| it.series));
+        assert_eq!(found, Ok(Err(DisableReason::Missing(missing.to_owned()))));
         let missing = "_Z19pfs_memory_alloc_vcjmPP10PSI_thread";
-        assert_eq!(memory(), Err(DisableReason::Missing(missing.to_owned())));
+        let found = Program::of_process(|program| memory(program, &LAYOUTS[0]));
+        assert_eq!(found, Ok(Err(DisableReason::Missing(missing.to_owned()))));
+    }
+
+    #[test]
+    fn hosts() {
+        for host in ["mysql-9", "mysql-9-ubuntu", "mysql-8.4", "mysql-8"] {
+            let path = format!("/work/main/.hosts/{host}/root/usr/sbin/mysqld");
+            let bytes = std::fs::read(path).unwrap();
+            let mut symbols = std::collections::HashMap::new();
+            use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
+            let file = object::File::parse(&*bytes).unwrap();
+            for s in file.dynamic_symbols() {
+                if s.is_definition() {
+                    symbols.insert(s.name().unwrap().to_owned(), (s.address() as usize, s.size() as usize));
+                }
+            }
+            let text = file
+                .segments()
+                .find(|s| matches!(s.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0))
+                .unwrap();
+            let image = Image { address: text.address() as usize, code: text.data().unwrap(), data: vec![] };
+            let symbol = |name: &'static CStr| symbols.get(name.to_str().unwrap()).copied();
+            let program = Program { image, symbol: &symbol, facts: RefCell::default() };
+            for layout in &LAYOUTS {
+                if host == "mysql-9" && layout.series != "9.7"
+                    || host == "mysql-9-ubuntu" && layout.series != "9.7"
+                    || host == "mysql-8.4" && layout.series != "8.4"
+                    || host == "mysql-8" && layout.series != "8.0"
+                {
+                    continue;
+                }
+                println!("== {host} {}", layout.series);
+                for e in [
+                    evidence(layout),
+                    events::evidence(layout),
+                    io::evidence(layout),
+                    memory::of_all(layout),
+                    memory::evidence(layout),
+                    of_row_locks(),
+                    of_row_owners(layout),
+                    sessions::evidence(layout),
+                    sessions::of_locks(layout),
+                ]
+                .concat()
+                {
+                    match program.facts(e.0) {
+                        Err(w) => println!("  {w:.100}"),
+                        Ok(f) => {
+                            for w in e.1 {
+                                if !f.have(w) {
+                                    println!("  {:.60} {w:x?}", e.0.to_str().unwrap());
+                                }
+                            }
+                        }
+                    }
+                }
+                if let Err(w) = sessions::lists(&program) {
+                    println!("  LIST {w}");
+                }
+                for c in io::calls_of_all(layout)
+                    .iter()
+                    .chain(&io::OF_SOCKET)
+                    .chain(&io::OF_SESSIONS)
+                    .chain(&io::OF_ROW_LOCKS)
+                {
+                    if let Err(w) = io::calls(&program, &[*c]) {
+                        println!("  CALL {:?} {:?} {w}", c.0, c.1);
+                    }
+                }
+            }
+        }
     }
 }

@@ -11,15 +11,17 @@ use tare_host::process::panic::caught;
 use tare_host::process::symbol;
 
 use super::disable_reason::DisableReason;
+use crate::abi::layout::LAYOUTS;
 
 /// The library's constructor.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = construct;
 
-/// `initialize_performance_schema`. Of its arguments only the first is looked at; their types tell the
-/// interface's version.
-pub(super) const INITIALIZE: &CStr = c"_Z29initialize_performance_schemaP16PFS_global_paramPP20PSI_thread_bootstrapPP19PSI_mutex_bootstrapPP20PSI_rwlock_bootstrapPP18PSI_cond_bootstrapPP18PSI_file_bootstrapPP20PSI_socket_bootstrapPP19PSI_table_bootstrapPP17PSI_mdl_bootstrapPP18PSI_idle_bootstrapPP19PSI_stage_bootstrapPP23PSI_statement_bootstrapPP25PSI_transaction_bootstrapPP20PSI_memory_bootstrapPP19PSI_error_bootstrapPP23PSI_data_lock_bootstrapPP20PSI_system_bootstrapPP25PSI_tls_channel_bootstrapPP20PSI_metric_bootstrapPP25PSI_logs_client_bootstrap";
+/// Returns the `initialize_performance_schema` of this program.
+fn initialize() -> Option<&'static CStr> {
+    LAYOUTS.iter().map(|layout| layout.initialize).find(|name| symbol(name).is_some())
+}
 
 /// What the stub goes on to: a copy of the function's beginning, which jumps to the rest.
 static REST: AtomicUsize = AtomicUsize::new(0);
@@ -27,10 +29,8 @@ static REST: AtomicUsize = AtomicUsize::new(0);
 extern "C" fn construct() {
     log::resolve();
     // Other programs, and servers of another interface, are left alone.
-    if symbol(INITIALIZE).is_none() {
-        return;
-    }
-    let led = caught(lead_through_stub).unwrap_or_else(|why| Err(DisableReason::Panic(why)));
+    let Some(name) = initialize() else { return };
+    let led = caught(|| lead_through_stub(name)).unwrap_or_else(|why| Err(DisableReason::Panic(why)));
     if let Err(reason) = led {
         let _ = caught(|| {
             set_form(Form::MySql);
@@ -40,9 +40,9 @@ extern "C" fn construct() {
 }
 
 /// Leads the server's function through the stub.
-fn lead_through_stub() -> Result<(), DisableReason> {
+fn lead_through_stub(name: &'static CStr) -> Result<(), DisableReason> {
     let code = |error: &dyn std::fmt::Display| DisableReason::Code(error.to_string());
-    let function = Function::find(INITIALIZE).map_err(|error| code(&error))?;
+    let function = Function::find(name).map_err(|error| code(&error))?;
     let copies = copies_for_lead(&[function]).map_err(|error| code(&error))?;
     REST.store(copies.first().copied().unwrap_or_default(), Relaxed);
     // SAFETY: a function of the program, long enough (a copy of its beginning was made), and main has not

@@ -134,7 +134,8 @@ fn all_replaced(parts: Parts) -> impl Iterator<Item = Led> {
     let of_memory = memory::replaced().into_iter().filter(move |_| parts.have(Part::Memory));
     let of_row_locks = of_row_locks().into_iter().filter(move |_| parts.have(Part::RowLocks));
     let of_events = replaced().into_iter().chain(events::replaced()).chain(io::replaced());
-    of_events.chain(of_memory).chain(of_row_locks)
+    let of_newer = events::of_newer().into_iter().filter(|(name, _)| symbol(name).is_some());
+    of_events.chain(of_memory).chain(of_row_locks).chain(of_newer)
 }
 
 /// Returns the functions of all families, and of these parts, that still do their work as well.

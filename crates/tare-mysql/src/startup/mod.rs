@@ -24,6 +24,7 @@ use tare_host::process::panic::caught;
 
 use crate::serve::{self, Settings};
 use crate::server::ServerHost;
+use checks::Program;
 use disable_reason::DisableReason;
 use functions::Families;
 use parts::{Part, Parts};
@@ -68,7 +69,7 @@ fn begin(is_on: impl FnOnce() -> bool) -> Result<Vec<(Part, DisableReason)>, Dis
     if !options.enabled {
         return Err(DisableReason::SwitchedOff);
     }
-    checks::layouts()?;
+    program::set_layout(Program::of_process(checks::layout_of)??);
     if !is_on() {
         return Err(DisableReason::BuiltInOff);
     }

@@ -5,10 +5,11 @@ use tare_host::jumps::{Function, copies_for_lead};
 use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
 
-use super::checks;
+use super::checks::{self, Program};
 use super::disable_reason::DisableReason;
 use super::functions::{Families, OF_SESSIONS, OF_SOCKET};
 use super::program;
+use crate::abi::layout::layout;
 
 /// A part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,25 +49,25 @@ impl Part {
         tare_host::process::panic::fault(&format!("part {self:?}"));
         match self {
             Part::Memory => {
-                checks::memory()?;
+                Program::of_process(|program| checks::memory(program, layout()))??;
                 families.check_memory()?;
                 program::connect_memory()
             }
             Part::Socket => {
-                checks::socket()?;
+                Program::of_process(|program| checks::socket(program, layout()))??;
                 can_be_told(&[OF_SOCKET.0])
             }
             Part::RowLocks => {
-                checks::row_locks()?;
+                Program::of_process(|program| checks::row_locks(program, layout()))??;
                 program::connect_row_locks()
             }
             Part::Sessions => {
-                checks::sessions()?;
+                Program::of_process(|program| checks::sessions(program, layout()))??;
                 can_be_told(&[OF_SESSIONS.0])?;
                 program::connect_sessions()
             }
             Part::RowOwners => {
-                checks::row_owners()?;
+                Program::of_process(|program| checks::row_owners(program, layout()))??;
                 program::connect_row_owners()
             }
         }

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU8};
 
 use tare_host::process::symbol;
 
+use super::checks::POOL_FUNCTIONS;
 use super::disable_reason::DisableReason;
 use crate::abi::Class;
 use crate::abi::io::File;
+use crate::abi::layout::{self, Layout};
 use crate::entry::files::{DESCRIPTORS, Descriptors, RELEASE};
 use crate::entry::lock_waits::{self, PoolFunctions};
 use crate::entry::short;
@@ -57,6 +59,12 @@ const SINGLE: [&CStr; 4] =
 
 fn found(name: &CStr) -> Result<*mut c_void, DisableReason> {
     symbol(name).ok_or_else(|| DisableReason::Missing(name.to_string_lossy().into_owned()))
+}
+
+/// Makes the layout of the server known.
+pub(super) fn set_layout(found: &Layout) {
+    // SAFETY: only this thread exists, and nothing of the built-in's has been looked at yet.
+    unsafe { layout::set(found) };
 }
 
 /// Finds everything and makes it known to the modules that use it.
@@ -133,7 +141,7 @@ fn connect_io() -> Result<(), DisableReason> {
 
 /// Finds what waits for rows need.
 pub(super) fn connect_row_locks() -> Result<(), DisableReason> {
-    let pool = found(c"_ZN26Connection_handler_manager15event_functionsE")?;
+    let pool = found(POOL_FUNCTIONS)?;
     // SAFETY: a pointer, which lives as long as the program.
     let _set_once = lock_waits::POOL.set(unsafe { &*pool.cast::<AtomicPtr<PoolFunctions>>() });
     Ok(())
@@ -166,7 +174,7 @@ pub(super) fn connect_sessions() -> Result<(), DisableReason> {
     let connection = unsafe { transmute::<*mut c_void, sessions::ConnectionName>(connection) };
     let _set_once = sessions::CONNECTION_NAME.set(connection);
     for list in lists::ALL {
-        let at = found(list.layout().name)?;
+        let at = found(list.name())?;
         // SAFETY: a variable of the program, in which it has this list: `checks` has seen its use. The
         // built-in frees what it has after the function that `OF_SESSIONS` names.
         unsafe { list.set(at) };

@@ -4,7 +4,7 @@ use super::{Led, Told};
 use crate::entry::{lives, programs, stage, statement, transaction};
 
 /// Returns the functions that this library's stand in for.
-pub(super) fn replaced() -> [Led; 13] {
+pub(super) fn replaced() -> [Led; 12] {
     [
         (c"_Z18pfs_start_stage_v1jPKci", stage::start_stage as *const () as usize),
         (c"_Z16pfs_end_stage_v1v", stage::end_stage as *const () as usize),
@@ -18,10 +18,6 @@ pub(super) fn replaced() -> [Led; 13] {
         ),
         (
             c"_Z17pfs_digest_end_vcP17PSI_digest_lockerPK18sql_digest_storage",
-            statement::digest_end as *const () as usize,
-        ),
-        (
-            c"_Z17pfs_digest_set_vcP20PSI_statement_lockerPK18sql_digest_storage",
             statement::digest_end as *const () as usize,
         ),
         (
@@ -53,6 +49,14 @@ pub(super) fn replaced() -> [Led; 13] {
             transaction::end_transaction as *const () as usize,
         ),
     ]
+}
+
+/// Returns those of them that a server from before 9.0 does not have, nor call.
+pub(super) fn of_newer() -> [Led; 1] {
+    [(
+        c"_Z17pfs_digest_set_vcP20PSI_statement_lockerPK18sql_digest_storage",
+        statement::digest_end as *const () as usize,
+    )]
 }
 
 /// Returns the functions that still do their work as well, or in some cases.

@@ -4,11 +4,19 @@ use super::{Led, Told};
 use crate::entry::{files, sockets, tables};
 
 /// Returns the functions that this library's stand in for.
-pub(super) fn replaced() -> [Led; 10] {
+pub(super) fn replaced() -> [Led; 12] {
     [
         (
             c"_Z22pfs_start_file_wait_vcP15PSI_file_lockermPKcj",
             files::start_file_wait as *const () as usize,
+        ),
+        (
+            c"_Z27pfs_start_file_open_wait_vcP15PSI_file_lockerPKcj",
+            files::start_file_open_or_close_wait as *const () as usize,
+        ),
+        (
+            c"_Z28pfs_start_file_close_wait_vcP15PSI_file_lockerPKcj",
+            files::start_file_open_or_close_wait as *const () as usize,
         ),
         (
             c"_Z36pfs_get_thread_file_stream_locker_vcP24PSI_file_locker_state_v1P8PSI_file18PSI_file_operation",
@@ -44,7 +52,7 @@ pub(super) fn replaced() -> [Led; 10] {
 }
 
 /// Returns the functions that still do their work as well.
-pub(super) fn told() -> [Told; 11] {
+pub(super) fn told() -> [Told; 12] {
     [
         (
             c"_Z34pfs_get_thread_file_name_locker_vcP24PSI_file_locker_state_v1j18PSI_file_operationPKcPKv",
@@ -55,6 +63,11 @@ pub(super) fn told() -> [Told; 11] {
             c"_Z40pfs_get_thread_file_descriptor_locker_vcP24PSI_file_locker_state_v1i18PSI_file_operation",
             files::get_thread_file_descriptor_locker as *const () as usize,
             &files::DESCRIPTOR_LOCKER,
+        ),
+        (
+            c"_Z29pfs_start_file_rename_wait_vcP15PSI_file_lockermPKcS2_S2_j",
+            files::start_file_rename_wait as *const () as usize,
+            &files::START_RENAME,
         ),
         (
             c"_Z12destroy_fileP10PFS_threadP8PFS_fileb",
