@@ -27,6 +27,12 @@ pub struct Mysql {
 /// Possible series, the newest first.
 pub const SERIES: [&str; 3] = ["9", "8", "5.7"];
 
+/// Returns the series for tests that take one of those that tare serves: `TARE_MYSQL`, which is what follows
+/// `mysql-` in the name of a host's folder; otherwise the newest.
+fn wanted() -> String {
+    std::env::var("TARE_MYSQL").unwrap_or_else(|_| SERIES[0].to_owned())
+}
+
 /// Returns the program of a series, if it is installed.
 fn program(series: &str) -> Option<PathBuf> {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.hosts");
@@ -34,12 +40,12 @@ fn program(series: &str) -> Option<PathBuf> {
 }
 
 impl Mysql {
-    /// Starts a MySQL 9; see [`Mysql::of_series`].
+    /// Starts a MySQL 9, or the one that `TARE_MYSQL` names; see [`Mysql::of_series`].
     ///
     /// # Errors
     /// When it does not answer; the text contains the server's log.
     pub fn start(options: &[&str]) -> Result<Option<Mysql>> {
-        Mysql::of_series(SERIES[0], options)
+        Mysql::of_series(&wanted(), options)
     }
 
     /// Starts one on fresh data and waits until it answers; `None`, with a message, if there is no such
@@ -51,7 +57,7 @@ impl Mysql {
         Mysql::with_environment(series, options, &[])
     }
 
-    /// Starts a MySQL 9 into which a library is preloaded, with these settings in `TARE_OPTIONS`; see
+    /// Starts a MySQL 9, or the one that `TARE_MYSQL` names, into which a library is preloaded, with these settings in `TARE_OPTIONS`; see
     /// [`Mysql::of_series`].
     ///
     /// # Errors
@@ -71,7 +77,7 @@ impl Mysql {
         environment: &[(&str, &OsStr)],
     ) -> Result<Option<Mysql>> {
         let own = [("LD_PRELOAD", library.as_os_str()), ("TARE_OPTIONS", settings.as_ref())];
-        Mysql::with_environment(SERIES[0], options, &[&own, environment].concat())
+        Mysql::with_environment(&wanted(), options, &[&own, environment].concat())
     }
 
     fn with_environment(

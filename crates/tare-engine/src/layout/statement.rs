@@ -437,6 +437,11 @@ impl OpenStatement {
         self.values().put(STATEMENT_ID, id);
     }
 
+    /// Returns STATEMENT_ID; 0: it is not known.
+    pub(crate) fn statement_id(&self) -> u64 {
+        self.values().get(STATEMENT_ID)
+    }
+
     /// Returns its text, the length in bytes, the number of its character set, and whether it was cut.
     pub(crate) fn sql(&self) -> (&[AtomicU64], usize, u32, bool) {
         let lengths = self.lengths.own();

@@ -18,6 +18,9 @@ pub const COLLECT_TEXT: u32 = 4;
 /// Flag of a statement's locker for the server: the digest is wanted.
 pub const COLLECT_DIGEST: u32 = 8;
 
+/// Flag of a transaction's locker: what is told of it is written into its record.
+pub const EVENT: u32 = 4;
+
 /// Where a size lies that is set aside within the name of the schema.
 const ASIDE: usize = 192 - size_of::<usize>();
 
@@ -202,7 +205,7 @@ pub mod outcome {
 #[repr(C)]
 #[derive(Debug)]
 pub struct TransactionLocker {
-    /// The built-in's flags; while they are 0, what it has inlined elsewhere writes only here.
+    /// The built-in's flags; while they are 0, what it has inlined elsewhere writes only here. See [`EVENT`].
     pub(crate) flags: u32,
     padding: u32,
     /// In the place of the built-in's instrument: the state of the transaction here.
@@ -212,7 +215,8 @@ pub struct TransactionLocker {
     pub(crate) slab: *mut c_void,
     pub(crate) start: u64,
     timer: u64,
-    event: *mut c_void,
+    /// The built-in's record of the transaction, if it is to be written into.
+    pub(crate) event: *mut c_void,
     is_read_only: bool,
     is_autocommit: bool,
     statement: u64,
@@ -255,6 +259,7 @@ const _: () = {
     assert!(offset_of!(Diagnostics, rows_affected) == 0x2A0 && offset_of!(Diagnostics, warnings) == 0x2B0);
     assert!(offset_of!(TransactionLocker, state) == 8);
     assert!(offset_of!(TransactionLocker, slab) == 0x10 && offset_of!(TransactionLocker, start) == 0x18);
+    assert!(offset_of!(TransactionLocker, event) == 0x28);
     assert!(offset_of!(TransactionLocker, is_read_only) == 0x30);
     assert!(offset_of!(TransactionLocker, savepoints) == 0x40);
     assert!(size_of::<TransactionXid>() == 0x98);

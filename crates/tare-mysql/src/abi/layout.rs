@@ -18,6 +18,10 @@ pub struct Layout {
     pub initialize: &'static CStr,
     /// A thread (`PFS_thread`).
     pub thread: ThreadLayout,
+    /// The built-in's record of a thread's transaction.
+    pub transaction: TransactionLayout,
+    /// Where the server's session (`THD`) has the number of its statement.
+    pub query_id: usize,
     /// The list of threads.
     pub threads: ListLayout,
     /// The list of accounts.
@@ -107,6 +111,19 @@ impl ThreadLayout {
     }
 }
 
+/// Where the record of a thread's transaction (`PFS_events_transactions`) is, and its members.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionLayout {
+    /// The record within the thread.
+    pub record: usize,
+    /// Whether an identifier or a state was told, in 8 bits.
+    pub is_told: usize,
+    /// The identifier (`xid_t`).
+    pub xid: usize,
+    /// The state, in 32 bits.
+    pub xa_state: usize,
+}
+
 /// Where accounts, users and hosts have their members.
 #[derive(Clone, Copy, Debug)]
 pub struct PartyLayout {
@@ -165,6 +182,8 @@ const V9_7: Layout = Layout {
         memory: 0x1120,
         telemetry: 0x1168,
     },
+    transaction: TransactionLayout { record: 0xEA8, is_told: 0xE0, xid: 0xE8, xa_state: 0x180 },
+    query_id: 0x760,
     threads: ListLayout { record: 0x1180, version: 0x208 },
     accounts: ListLayout { record: 0x3C0, version: 0x1E8 },
     users: ListLayout { record: 0x280, version: 0x1E8 },
@@ -215,6 +234,8 @@ const V8_4: Layout = Layout {
         memory: 0x1100,
         telemetry: 0x1148,
     },
+    transaction: TransactionLayout { record: 0xE88, is_told: 0xE0, xid: 0xE8, xa_state: 0x180 },
+    query_id: 0x758,
     threads: ListLayout { record: 0x1180, version: 0x1E8 },
     accounts: ListLayout { record: 0x380, version: 0x1C8 },
     users: ListLayout { record: 0x280, version: 0x1C8 },
@@ -265,6 +286,8 @@ const V8_0: Layout = Layout {
         memory: 0x10B0,
         telemetry: 0x10F8,
     },
+    transaction: TransactionLayout { record: 0xE88, is_told: 0x90, xid: 0x98, xa_state: 0x130 },
+    query_id: 0x750,
     threads: ListLayout { record: 0x1100, version: 0x1E8 },
     accounts: ListLayout { record: 0x380, version: 0x1C8 },
     users: ListLayout { record: 0x280, version: 0x1C8 },

@@ -5,10 +5,10 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tare_host::process::guard;
+use tare_host::process::{ENGINE, guard};
 
 use super::statement;
-use crate::abi::events::{PREPARED_OWNER, Program, StatementLocker};
+use crate::abi::events::{PREPARED_OWNER, Program};
 use crate::original::Original;
 use crate::server::programs;
 
@@ -24,12 +24,14 @@ type FindProgram =
 type DropProgram = unsafe extern "C" fn(*mut c_void, c_int, *const c_char, c_uint, *const c_char, c_uint);
 type CreatePrepared = unsafe extern "C" fn(
     *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
     c_uint,
-    *mut StatementLocker,
     *const c_char,
-    usize,
+    c_uint,
     *const c_char,
-    usize,
+    c_uint,
 ) -> *mut c_void;
 
 /// Finds a program of the built-in's or makes it. The server calls this before it runs the program, and keeps
@@ -77,32 +79,34 @@ pub(crate) unsafe extern "C" fn drop_program(
 /// OWNER_EVENT_ID is set here: that statement, or the one around it if it belongs to a program.
 pub(crate) unsafe extern "C" fn create_prepared(
     identity: *mut c_void,
+    thread: *mut c_void,
+    program: *mut c_void,
+    event: *mut c_void,
     number: c_uint,
-    locker: *mut StatementLocker,
     name: *const c_char,
-    name_length: usize,
+    name_length: c_uint,
     text: *const c_char,
-    text_length: usize,
+    text_length: c_uint,
 ) -> *mut c_void {
     // SAFETY: the function's own type and arguments.
     let prepared = unsafe {
         CREATE_PREPARED.function::<CreatePrepared>()(
             identity,
+            thread,
+            program,
+            event,
             number,
-            locker,
             name,
             name_length,
             text,
             text_length,
         )
     };
-    // SAFETY: the server's promise: its locker.
-    let it = unsafe { &*locker };
-    // SAFETY: as above.
-    if let Some(statement) = unsafe { statement::kept(it) }
+    if event.is_null()
         && !prepared.is_null()
+        && let Some(statement) = ENGINE.current_statement()
     {
-        let owner = if it.program.is_null() { statement.event_id() } else { statement.nesting_event_id() };
+        let owner = if program.is_null() { statement.event_id() } else { statement.nesting_event_id() };
         // SAFETY: a prepared statement of the built-in's has a number at this place (`startup::checks`), and
         // is never unmapped.
         unsafe { (*prepared.byte_add(PREPARED_OWNER).cast::<AtomicU64>()).store(owner, Relaxed) };

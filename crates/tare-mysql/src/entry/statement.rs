@@ -4,6 +4,7 @@
 //! While a telemetry session is attached to a thread, its statements are the built-in's.
 #![allow(unsafe_code)]
 
+pub(crate) mod inlined;
 mod sums;
 
 use std::ffi::{c_char, c_uint};
@@ -148,6 +149,7 @@ fn open_of_program(class: ClassId, it: &StatementLocker) -> Option<Statement> {
     if ENGINE.skips_instruction(class) {
         return None;
     }
+    inlined::catch_up_outer();
     let program = programs::known(it.program);
     if let Some(program) = program
         && let Some(statement) = ENGINE.open_next_statement_fast::<EXTENDED>(class, it.charset, program)
@@ -178,6 +180,7 @@ pub(crate) unsafe extern "C" fn refine_statement(
     let Some(it) = (unsafe { locker.as_mut() }) else { return returned };
     // SAFETY: as above; instruments are never removed.
     if let (Some(statement), Some(class)) = unsafe { (kept(it), it.class.as_ref()) } {
+        inlined::catch_up(statement, it);
         let is_wanted = guard(false, || ENGINE.refine_statement(statement, events::statement(class)));
         if !is_wanted {
             let _peaks = end_memory(it);
@@ -196,6 +199,8 @@ pub(crate) unsafe extern "C" fn set_statement_text(
     let it = unsafe { &mut *locker };
     // SAFETY: the server's promise: its locker, and a text of this length.
     if let (Some(statement), sql) = unsafe { (kept(it), bytes(text, length)) } {
+        // What is told last counts.
+        it.text = null();
         guard((), || ENGINE.set_statement_text(statement, sql));
     } else if it.collect & COLLECT_TEXT != 0 {
         // For a telemetry session.
@@ -238,6 +243,7 @@ pub(crate) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
     };
     // SAFETY: the server's promise: it passes what its session tells of the statement.
     let diagnostics = unsafe { &*diagnostics };
+    inlined::catch_up(statement, it);
     let has_counters = it.has_counters();
     set_counters(statement, it, has_counters);
     set_memory(statement, it);

@@ -1,6 +1,8 @@
 //! HOT PATH: transactions. The numbers of savepoints stay in the server's locker until the end.
 #![allow(unsafe_code)]
 
+pub(crate) mod inlined;
+
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
@@ -88,6 +90,7 @@ unsafe extern "C" fn get_locker_slow(
 fn begin(it: &mut TransactionLocker, thread: ServerThread, transaction: Transaction) {
     keep(it, transaction);
     it.savepoints = [0; 3];
+    inlined::provide(it, thread);
     thread.word(layout().thread.event_id).store(transaction.pack().1.next_event_id(), Relaxed);
 }
 
@@ -194,6 +197,12 @@ pub(crate) unsafe extern "C" fn set_transaction_gtid(
 
 pub(crate) unsafe extern "C" fn end_transaction(locker: *mut TransactionLocker, commit: bool) {
     // SAFETY: the server's promise: a locker that was returned to it, once.
+    unsafe {
+        if inlined::is_told(&*locker) {
+            inlined::catch_up(locker);
+        }
+    }
+    // SAFETY: as above.
     let it = unsafe { &*locker };
     if it.savepoints == [0; 3]
         // SAFETY: as above.

@@ -59,6 +59,18 @@ impl ServerThread {
         unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(self.0 + at) }
     }
 
+    /// Returns the number of the statement of its session, if it serves one. It is the calling thread.
+    pub(crate) fn statement_number(self) -> Option<u64> {
+        let session = self.word(layout().thread.thd).load(Relaxed) as usize;
+        if session == 0 {
+            return None;
+        }
+        let number = std::ptr::with_exposed_provenance::<AtomicU64>(session + layout().query_id);
+        // SAFETY: the session of the calling thread, which is there while it is known, has its statement's
+        // number at this place (`startup::checks`).
+        Some(unsafe { (*number).load(Relaxed) })
+    }
+
     /// Returns the thread's instrument.
     pub(crate) fn class(self) -> Option<&'static Class> {
         let class = self.word(layout().thread.class).load(Relaxed) as usize;

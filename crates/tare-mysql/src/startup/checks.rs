@@ -162,6 +162,12 @@ pub(super) fn layout_of(program: &Program<'_>) -> Result<&'static Layout, Disabl
     Err(furthest.map_or(DisableReason::Unexpected("the program".to_owned()), |(_, why)| why))
 }
 
+/// Returns whether the server tells the numbers of statements by a call, and the identifiers of distributed
+/// transactions.
+pub(super) fn calls_of_setters(program: &Program<'_>) -> [bool; 2] {
+    [io::STATEMENT_NUMBER, io::TRANSACTION_XID].map(|call| io::calls(program, &[call]).is_ok())
+}
+
 /// Checks what only the socket needs.
 pub(super) fn socket(program: &Program<'_>, _: &Layout) -> Result<(), DisableReason> {
     io::calls(program, &io::OF_SOCKET)

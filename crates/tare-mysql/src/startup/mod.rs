@@ -22,6 +22,7 @@ use tare_host::process::ENGINE;
 use tare_host::process::log::{Form, Severity, line, set_form};
 use tare_host::process::panic::caught;
 
+use crate::entry::{statement, transaction};
 use crate::serve::{self, Settings};
 use crate::server::ServerHost;
 use checks::Program;
@@ -69,7 +70,16 @@ fn begin(is_on: impl FnOnce() -> bool) -> Result<Vec<(Part, DisableReason)>, Dis
     if !options.enabled {
         return Err(DisableReason::SwitchedOff);
     }
-    program::set_layout(Program::of_process(checks::layout_of)??);
+    let (layout, [has_numbers, has_xids]) = Program::of_process(|program| {
+        checks::layout_of(program).map(|layout| (layout, checks::calls_of_setters(program)))
+    })??;
+    program::set_layout(layout);
+    if !has_numbers {
+        statement::inlined::set_without_number();
+    }
+    if !has_xids {
+        transaction::inlined::set_without_calls();
+    }
     if !is_on() {
         return Err(DisableReason::BuiltInOff);
     }

@@ -158,6 +158,17 @@ impl Statement {
         self.open.is_execution()
     }
 
+    /// Returns whether it is recorded with all that is told of it.
+    #[inline(always)]
+    pub fn is_recorded(self) -> bool {
+        self.open.flags().has(StatementFlags::RECORDED)
+    }
+
+    /// Returns STATEMENT_ID; 0: it is not known yet.
+    pub fn statement_id(self) -> u64 {
+        self.open.statement_id()
+    }
+
     /// Returns the EVENT_ID of the statement's event.
     pub fn event_id(self) -> u64 {
         self.open.id()
@@ -549,6 +560,14 @@ impl Engine {
             open.set_flags(open.flags().without(StatementFlags::UNCHOSEN));
         }
         statement.open.fail(outcome.errno, outcome.sqlstate, outcome.message);
+    }
+
+    /// Returns the innermost running statement of the calling thread.
+    pub fn current_statement(&self) -> Option<Statement> {
+        let thread = current()?;
+        let depth = thread.statement_depth.own().checked_sub(1)? as usize;
+        let level = thread.statement_levels.get(depth)?.own();
+        (level != 0).then(|| Statement { open: self.arena.at::<OpenStatement>(level), thread })
     }
 
     /// Makes the statement at `depth` no event any more.

@@ -72,6 +72,8 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
             c"_Z27pfs_create_prepared_stmt_vcPvjP20PSI_statement_lockerPKcmS3_m",
             vec![Reads(0x50, 8), Reads(0x1A8, 8), Writes(0x1B0, 8)],
         ),
+        // The number of a session's statement.
+        (c"_ZN7sp_head16execute_functionEP3THDPP4ItemjP5Field", vec![Writes(layout.query_id, 8)]),
         // mov 0x20(%r13) and 8(%r13), 0x4f0(%r15): the event in which it was prepared.
         (
             c"_Z20create_prepared_stmtPvP10PFS_threadP11PFS_programP21PFS_events_statementsjPKcjS7_j",
@@ -117,10 +119,27 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
             c"_Z18pfs_start_stage_v1jPKci",
             vec![Writes(layout.thread.stage, 4), Writes(layout.thread.progress, 8), Reads(8, 1), Number(8)],
         ),
+        // 0x28(%rdi): the record of a transaction; what is told of it there.
+        (
+            c"_Z26pfs_set_transaction_xid_v1P22PSI_transaction_lockerPKvi",
+            vec![
+                Reads(0x28, 8),
+                Writes(layout.transaction.is_told, 1),
+                Writes(layout.transaction.xid, 8),
+                Writes(layout.transaction.xid + 0x90, 8),
+                Writes(layout.transaction.xa_state, 4),
+            ],
+        ),
         // A transaction's locker: instrument 8, thread 0x10, savepoints 0x40.
         (
             c"_Z36pfs_get_thread_transaction_locker_v1P31PSI_transaction_locker_state_v1PKvPKyibb",
-            vec![Writes(8, 8), Writes(0x10, 8), Writes(0x40, 16), Writes(0x50, 8)],
+            vec![
+                Writes(8, 8),
+                Writes(0x10, 8),
+                Writes(0x40, 16),
+                Writes(0x50, 8),
+                Address(layout.transaction.record),
+            ],
         ),
         // add %rsi, 0x40(%rdi); testb $4, (%rdi): nothing else happens while the flags are 0.
         (

@@ -101,6 +101,18 @@ pub(super) fn calls_of_all(layout: &Layout) -> [Call; 15] {
     ]
 }
 
+/// What tells the number of a statement.
+pub(super) const STATEMENT_NUMBER: Call = (
+    c"_Z16dispatch_commandP3THDPK8COM_DATA19enum_server_command",
+    c"_Z29pfs_set_statement_query_id_vcP20PSI_statement_lockery",
+);
+
+/// What tells the identifier of a distributed transaction.
+pub(super) const TRANSACTION_XID: Call = (
+    c"_ZN16Sql_cmd_xa_start14trans_xa_startEP3THD",
+    c"_Z26pfs_set_transaction_xid_v1P22PSI_transaction_lockerPKvi",
+);
+
 /// What the socket needs.
 pub(super) const OF_SOCKET: [Call; 1] = [(c"_Z11mysqld_mainiPPc", c"_Z20start_handle_managerv")];
 

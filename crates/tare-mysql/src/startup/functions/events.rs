@@ -93,7 +93,7 @@ pub(super) fn told() -> [Told; 7] {
             &programs::DROP_PROGRAM,
         ),
         (
-            c"_Z27pfs_create_prepared_stmt_vcPvjP20PSI_statement_lockerPKcmS3_m",
+            c"_Z20create_prepared_stmtPvP10PFS_threadP11PFS_programP21PFS_events_statementsjPKcjS7_j",
             programs::create_prepared as *const () as usize,
             &programs::CREATE_PREPARED,
         ),
