@@ -125,6 +125,11 @@ impl Facts {
         self.calls.contains(&(function as u64))
     }
 
+    /// Returns the addresses that it calls or jumps to.
+    pub fn called(&self) -> impl Iterator<Item = usize> {
+        self.calls.iter().map(|at| *at as usize)
+    }
+
     fn add(&mut self, instruction: &Instruction, information: &mut InstructionInfoFactory) {
         if instruction.flow_control() == FlowControl::Call && instruction.op0_kind() == OpKind::NearBranch64 {
             self.calls.insert(instruction.near_branch_target());

@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn refine_statement(
     let Some(it) = (unsafe { locker.as_mut() }) else { return returned };
     // SAFETY: as above; instruments are never removed.
     if let (Some(statement), Some(class)) = unsafe { (kept(it), it.class.as_ref()) } {
-        inlined::catch_up(statement, it);
+        inlined::catch_up(statement);
         let is_wanted = guard(false, || ENGINE.refine_statement(statement, events::statement(class)));
         if !is_wanted {
             let _peaks = end_memory(it);
@@ -199,8 +199,6 @@ pub(crate) unsafe extern "C" fn set_statement_text(
     let it = unsafe { &mut *locker };
     // SAFETY: the server's promise: its locker, and a text of this length.
     if let (Some(statement), sql) = unsafe { (kept(it), bytes(text, length)) } {
-        // What is told last counts.
-        it.text = null();
         guard((), || ENGINE.set_statement_text(statement, sql));
     } else if it.collect & COLLECT_TEXT != 0 {
         // For a telemetry session.
@@ -243,7 +241,7 @@ pub(crate) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
     };
     // SAFETY: the server's promise: it passes what its session tells of the statement.
     let diagnostics = unsafe { &*diagnostics };
-    inlined::catch_up(statement, it);
+    inlined::catch_up(statement);
     let has_counters = it.has_counters();
     set_counters(statement, it, has_counters);
     set_memory(statement, it);

@@ -453,7 +453,9 @@ pub(crate) unsafe extern "C" fn drop_table_share(
     });
 }
 
-pub(crate) unsafe extern "C" fn update_table_share_derived_flags(thread: *mut c_void) {
+/// Follows `setup_objects`: the built-in updates what it keeps of programs after what it keeps of tables, and
+/// compilers make only the latter part of its callers.
+pub(crate) unsafe extern "C" fn update_program_share_derived_flags(thread: *mut c_void) {
     // SAFETY: the function's own type and argument.
     unsafe { UPDATE_SHARES.function::<unsafe extern "C" fn(*mut c_void)>()(thread) };
     guard((), || {

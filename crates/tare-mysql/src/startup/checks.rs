@@ -162,6 +162,23 @@ pub(super) fn layout_of(program: &Program<'_>) -> Result<&'static Layout, Disabl
     Err(furthest.map_or(DisableReason::Unexpected("the program".to_owned()), |(_, why)| why))
 }
 
+/// Returns the address of the function to which a compiler has moved what sets the text of a statement; `None`:
+/// it is the exported one.
+pub(super) fn clone_of_set_text(program: &Program<'_>) -> Result<Option<usize>, DisableReason> {
+    let missing = |name: &CStr| DisableReason::Missing(name.to_string_lossy().into_owned());
+    let symbol = |name: &'static CStr| (program.symbol)(name).ok_or_else(|| missing(name));
+    let (caller, exported) = (events::SETS_TEXT, symbol(events::SET_TEXT)?.0);
+    let longest = symbol(events::LONGEST_TEXT)?.0;
+    let sets_text = |at: &usize| {
+        let facts = Facts::of(&program.image, *at, 0);
+        facts.use_variable(longest) && events::TEXT.iter().all(|fact| facts.have(*fact))
+    };
+    match program.facts(caller)?.called().filter(sets_text).collect::<Vec<_>>()[..] {
+        [at] => Ok((at != exported).then_some(at)),
+        _ => Err(DisableReason::Unexpected(caller.to_string_lossy().into_owned())),
+    }
+}
+
 /// Returns whether the server tells the numbers of statements by a call, and the identifiers of distributed
 /// transactions.
 pub(super) fn calls_of_setters(program: &Program<'_>) -> [bool; 2] {

@@ -13,10 +13,10 @@ use tare_host::families::{self, FoundFamily};
 use tare_host::jumps::{Function, copies_for_lead, lead};
 use tare_host::process::{Segments, symbol};
 
-use super::checks;
+use super::checks::{self, Program};
 use super::disable_reason::DisableReason;
 use super::parts::{Part, Parts};
-use crate::entry::{lives, lock_waits, short, sizes, stage, synch};
+use crate::entry::{lives, lock_waits, short, sizes, stage, statement, synch};
 use crate::original::Original;
 use crate::serve;
 use crate::server::routing::{self, Route};
@@ -166,6 +166,8 @@ impl Functions {
     /// Finds every function, and those of these parts. Nothing is changed.
     pub(super) fn find(parts: Parts) -> Result<Functions, DisableReason> {
         let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
+        let set_text = statement::set_statement_text as *const () as usize;
+        leads.extend(Program::of_process(checks::clone_of_set_text)??.map(|clone| (clone, set_text)));
         for (name, to) in all_replaced(parts) {
             leads.push((checks::code(name)?.as_ptr().addr(), to));
         }

@@ -1,17 +1,13 @@
-//! HOT PATH: what the server tells of a statement by functions that a compiler has made part of their
-//! callers, so that no call leads here. They write the text into the locker, and the number nowhere.
+//! HOT PATH: the number of a statement where a compiler has made the function that tells it part of its
+//! callers, so that no call leads here.
 //!
-//! Both are looked for when the statement is refined, when one within it begins, and when it ends.
-#![allow(unsafe_code)]
+//! It is taken from the session when the statement is refined, when one within it begins, and when it ends.
 
-use std::ptr::null;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tare_engine::Statement;
-use tare_host::process::{ENGINE, guard};
+use tare_host::process::ENGINE;
 
-use super::bytes;
-use crate::abi::events::StatementLocker;
 use crate::server::thread::current;
 
 /// Whether the server tells no number of a statement by a call.
@@ -22,12 +18,9 @@ pub(crate) fn set_without_number() {
     WITHOUT_NUMBER.store(true, Relaxed);
 }
 
-/// Notes what has been told of a statement since.
+/// Notes the number of a statement.
 #[inline(always)]
-pub(super) fn catch_up(statement: Statement, it: &mut StatementLocker) {
-    if !it.text.is_null() {
-        set_text(statement, it);
-    }
+pub(super) fn catch_up(statement: Statement) {
     if WITHOUT_NUMBER.load(Relaxed) && statement.is_recorded() {
         set_number(statement);
     }
@@ -41,14 +34,6 @@ pub(super) fn catch_up_outer() {
     {
         set_number(statement);
     }
-}
-
-#[inline(never)]
-fn set_text(statement: Statement, it: &mut StatementLocker) {
-    // SAFETY: the server's promise: a text of this length, that stays until the statement has ended.
-    let sql = unsafe { bytes(it.text, it.text_length) };
-    guard((), || ENGINE.set_statement_text(statement, sql));
-    it.text = null();
 }
 
 /// Sets the number of the session's statement, which is that of this one until one within it has begun.

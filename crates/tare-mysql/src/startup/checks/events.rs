@@ -1,9 +1,21 @@
 //! The evidence for the layouts of statements, stages and transactions.
 
-use tare_host::instructions::Fact::{Address, Number, Reads, Writes};
+use std::ffi::CStr;
+
+use tare_host::instructions::Fact::{self, Address, Number, Reads, Writes};
 
 use super::Evidence;
 use crate::abi::layout::Layout;
+
+/// A function of the server that sets the text of a statement; the built-in's for that; and the variable with
+/// the length of the longest.
+pub(super) const SETS_TEXT: &CStr = c"_ZN13sp_instr_stmt7executeEP3THDPj";
+/// See [`SETS_TEXT`].
+pub(super) const SET_TEXT: &CStr = c"_Z25pfs_set_statement_text_vcP20PSI_statement_lockerPKcj";
+/// See [`SETS_TEXT`].
+pub(super) const LONGEST_TEXT: &CStr = c"pfs_max_sqltext";
+/// What sets a text in a locker.
+pub(super) const TEXT: [Fact; 3] = [Writes(0x198, 8), Writes(0x1A0, 4), Writes(0x1A4, 1)];
 
 /// The evidence for each number in [`crate::abi::events`].
 pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {

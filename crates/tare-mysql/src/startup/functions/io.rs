@@ -110,8 +110,8 @@ pub(super) fn told() -> [Told; 12] {
             &tables::DROP_SHARE,
         ),
         (
-            c"_Z32update_table_share_derived_flagsP10PFS_thread",
-            tables::update_table_share_derived_flags as *const () as usize,
+            c"_Z34update_program_share_derived_flagsP10PFS_thread",
+            tables::update_program_share_derived_flags as *const () as usize,
             &tables::UPDATE_SHARES,
         ),
     ]
