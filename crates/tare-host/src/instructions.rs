@@ -146,6 +146,10 @@ impl Facts {
             (0..instruction.op_count()).filter(|operand| is_immediate(instruction.op_kind(*operand)));
         // The lower half tells them apart, however long the compiler has made them.
         self.numbers.extend(operands.map(|operand| instruction.immediate(operand) as u32));
+        if instruction.mnemonic() == Mnemonic::Leave {
+            // It reads the stack, by a register that may be any other in other instructions.
+            return;
+        }
         for memory in information.info(instruction).used_memory() {
             if matches!(memory.base(), Register::None | Register::RSP | Register::RIP) {
                 continue;

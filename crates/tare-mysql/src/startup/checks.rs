@@ -100,10 +100,13 @@ fn evidence(layout: &Layout) -> Vec<Evidence> {
     // 0x10 and 0x30 of the locker of a cond.
     (c"_Z22pfs_start_cond_wait_v1P24PSI_cond_locker_state_v1P8PSI_condP9PSI_mutex18PSI_cond_operationPKcj", vec![Writes(0x30, 8), Reads(8, 1), Reads(0x18, 8)],
     ),
-    // cmpb $0, 4(%rax): an instrument is on; cmpb $0, 5(%rsi): timed; 0x20(%rdx): the last word of the
-    // locker.
-    (c"_Z22pfs_start_idle_wait_v1P24PSI_idle_locker_state_v1PKcj", vec![Reads(4, 1), Reads(5, 1), Writes(0x20, 8)],
+    // An instrument is on, and timed; of an instance: the first byte, whether it is timed, its instrument.
+    (
+        c"_Z26update_mutex_derived_flagsv",
+        vec![Reads(4, 1), Reads(5, 1), Reads(0x20, 8), Writes(0, 1), Writes(8, 1)],
     ),
+    // The last word of the locker.
+    (c"_Z22pfs_start_idle_wait_v1P24PSI_idle_locker_state_v1PKcj", vec![Writes(0x20, 8)]),
     // cmpb $0, 4(%rsi) and 5(%r12): a metadata lock's flags; 0x10(%r12): its identity; 0x28(%rbx): its
     // locker.
     (c"_Z26pfs_start_metadata_wait_vcP28PSI_metadata_locker_state_v1P17PSI_metadata_lockPKcj", vec![Reads(4, 1), Reads(5, 1), Reads(0x10, 8), Writes(0x28, 8)],

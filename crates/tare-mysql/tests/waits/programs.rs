@@ -52,6 +52,9 @@ fn run(conn: &mut Conn, sql: &str) {
 }
 
 /// Works in a session of a server. Returns what another one sees of it.
+const PREPARED_AGAIN: &str = "SELECT SUM(COUNT_REPREPARE + SUM_TIMER_REPREPARE) \
+    FROM performance_schema.prepared_statements_instances";
+
 fn seen(server: &Mysql) -> Vec<Vec<Option<String>>> {
     let (mut worker, mut reader) = (server.client().expect("a client"), server.client().expect("a client"));
     SCHEMA.iter().for_each(|sql| run(&mut worker, sql));
@@ -60,6 +63,7 @@ fn seen(server: &Mysql) -> Vec<Vec<Option<String>>> {
         worker.exec_drop(&prepared, (at,)).expect("an execution");
     }
     run(&mut worker, "PREPARE outer_one FROM 'SELECT 2 + 2'");
+    run(&mut worker, "PREPARE warned FROM 'SELECT SQL_CALC_FOUND_ROWS 2 + 2'");
     run(&mut worker, "CALL p(5)");
     // Places of programs that are dropped are used for others.
     for at in 0..12 {
@@ -76,6 +80,11 @@ fn seen(server: &Mysql) -> Vec<Vec<Option<String>>> {
         let (of_object, of_events) = (number(&mut reader, object), number(&mut reader, events));
         assert!(of_object > 0 && of_object == of_events, "{object}: {of_object}, of events {of_events}");
     }
+    assert_eq!(
+        number(&mut reader, PREPARED_AGAIN),
+        0,
+        "the warning of a preparation is no later preparation"
+    );
     let mut seen = rows(&mut reader, OWNERS);
     assert!(seen.iter().all(|row| row[3].is_some()), "{seen:#?}");
     seen.extend(rows(&mut reader, NAMES));

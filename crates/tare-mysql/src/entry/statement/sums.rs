@@ -41,7 +41,7 @@ pub(super) struct Ended<'a> {
 pub(super) fn add(ended: &Ended<'_>) {
     let it = ended.locker;
     // SAFETY: an object of the built-in's that exists while its statement runs; of preparations only the
-    // first sums are looked at.
+    // first four sums are looked at.
     let sums = |object, at| unsafe { sums_of(object, at) };
     if let Some(program) = sums(it.program.cast(), PROGRAM_SUMS) {
         cold_path();
@@ -57,7 +57,7 @@ pub(super) fn add(ended: &Ended<'_>) {
         }
     } else if let Some(preparations) = sums(it.prepared, PREPARE_SUMS) {
         cold_path();
-        add_outcome(preparations, ended);
+        add_time(preparations, ended);
     }
 }
 
@@ -93,7 +93,7 @@ pub(super) fn add_cpu_time(it: &StatementLocker, taken: u64) {
 /// # Safety
 ///
 /// Null, or an object of the built-in's that has sums at this place (`startup::checks`) and exists during
-/// `'a`. Of preparations there are the first sums only.
+/// `'a`. Of preparations there are the first four only.
 #[inline(always)]
 unsafe fn sums_of<'a>(object: *const u8, at: usize) -> Option<&'a StatementSums> {
     // SAFETY: the caller's promise.
@@ -115,8 +115,7 @@ fn raise(most: &AtomicU64, to: u64) {
 }
 
 #[inline(always)]
-fn add_outcome(sums: &StatementSums, ended: &Ended<'_>) {
-    let [count, sum, min, max, ..] = sums;
+fn add_time([count, sum, min, max, ..]: &StatementSums, ended: &Ended<'_>) {
     change(count, 1);
     if let Some(taken) = ENGINE.nanoseconds_of(ended.statement) {
         change(sum, taken);
@@ -125,6 +124,11 @@ fn add_outcome(sums: &StatementSums, ended: &Ended<'_>) {
         }
         raise(max, taken);
     }
+}
+
+#[inline(always)]
+fn add_outcome(sums: &StatementSums, ended: &Ended<'_>) {
+    add_time(sums, ended);
     let diagnostics = ended.diagnostics;
     match diagnostics.status {
         outcome::EOF => change(&sums[WARNINGS], diagnostics.warnings.into()),

@@ -79,13 +79,21 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
                 Writes(0x790, 8),
             ],
         ),
+        // The sums of a program, and those of a prepared statement.
+        (c"_ZN21table_esms_by_program8make_rowEP11PFS_program", vec![Reads(0x1A8, 8), Reads(0x278, 8)]),
+        (
+            c"_ZN29table_prepared_stmt_instances8make_rowEP17PFS_prepared_stmt",
+            vec![Reads(0x4F0, 8), Reads(0x690, 8), Reads(0x6A8, 8), Reads(0x6D8, 8), Reads(0x7A8, 8)],
+        ),
+        // Those of later preparations.
+        (c"_Z30pfs_reprepare_prepared_stmt_vcP17PSI_prepared_stmt", vec![Writes(0x6B0, 8)]),
         // 0x50(%rbx): the event that prepares; 0x1a8(%rbx): its program; 0x1b0(%rbx) ← the prepared statement.
         (
             c"_Z27pfs_create_prepared_stmt_vcPvjP20PSI_statement_lockerPKcmS3_m",
             vec![Reads(0x50, 8), Reads(0x1A8, 8), Writes(0x1B0, 8)],
         ),
         // The number of a session's statement.
-        (c"_ZN7sp_head16execute_functionEP3THDPP4ItemjP5Field", vec![Writes(layout.query_id, 8)]),
+        (c"_Z20open_temporary_tableP3THDP9Table_ref", vec![Reads(layout.query_id, 8)]),
         // mov 0x20(%r13) and 8(%r13), 0x4f0(%r15): the event in which it was prepared.
         (
             c"_Z20create_prepared_stmtPvP10PFS_threadP11PFS_programP21PFS_events_statementsjPKcjS7_j",
