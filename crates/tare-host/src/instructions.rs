@@ -192,3 +192,76 @@ fn accesses(access: OpAccess) -> &'static [Access] {
         _ => &[],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: usize = 0x40_0000;
+
+    /// The facts of a function of `size` bytes at the beginning of this code.
+    fn facts(code: &[u8], size: usize) -> Facts {
+        Facts::of(&Image { address: AT, code, data: vec![] }, AT, size)
+    }
+
+    #[test]
+    fn members_are_those_that_are_read_and_written_whatever_the_registers() {
+        // mov rax, [rdi + 0x258]; mov [r12 + 0xa08], ebx; add qword [rdx + 0x28], 1; cmp byte [rsi + 4], 0
+        let code = [
+            0x48, 0x8B, 0x87, 0x58, 2, 0, 0, 0x41, 0x89, 0x9C, 0x24, 0x08, 0x0A, 0, 0, 0x48, 0x83, 0x42,
+            0x28, 1, 0x80, 0x7E, 4, 0, 0xC3,
+        ];
+        let facts = facts(&code, code.len());
+        assert!(facts.have(Fact::Reads(0x258, 8)) && facts.have(Fact::Reads(0x25C, 4)));
+        assert!(!facts.have(Fact::Writes(0x258, 8)) && !facts.have(Fact::Reads(0x25C, 8)));
+        assert!(facts.have(Fact::Writes(0xA08, 4)) && !facts.have(Fact::Reads(0xA08, 4)));
+        assert!(facts.have(Fact::Reads(0x28, 8)) && facts.have(Fact::Writes(0x28, 8)));
+        assert!(facts.have(Fact::Number(1)) && facts.have(Fact::Number(0)) && !facts.have(Fact::Number(2)));
+        assert!(facts.have(Fact::Member(4)) && !facts.have(Fact::Member(5)));
+    }
+
+    #[test]
+    fn addresses_elements_and_variables_are_told_apart() {
+        // lea rdi, [rbx + 0x1e]; lea r8, [rdi + rcx * 8 + 0x1c0]; mov rax, [rip + 0x100]; add rsi, 0x90; ret
+        let code = [
+            0x48, 0x8D, 0x7B, 0x1E, 0x4C, 0x8D, 0x84, 0xCF, 0xC0, 1, 0, 0, 0x48, 0x8B, 0x05, 0, 1, 0, 0,
+            0x48, 0x81, 0xC6, 0x90, 0, 0, 0, 0xC3,
+        ];
+        let facts = facts(&code, code.len());
+        assert!(facts.have(Fact::Address(0x1E)) && facts.have(Fact::Address(0x90)));
+        assert!(facts.have(Fact::Element(0x1C0, 8)) && !facts.have(Fact::Element(0x1C0, 4)));
+        assert!(facts.use_variable(AT + 19 + 0x100) && !facts.use_variable(AT));
+        assert!(!facts.have(Fact::Reads(0x100, 8)), "the distance of a variable is no offset");
+    }
+
+    #[test]
+    fn the_stack_has_no_members() {
+        // mov rax, [rsp + 8]; leave; ret
+        let facts = facts(&[0x48, 0x8B, 0x44, 0x24, 8, 0xC9, 0xC3], 7);
+        assert!(!facts.have(Fact::Reads(8, 8)) && !facts.have(Fact::Reads(0, 8)));
+    }
+
+    #[test]
+    fn code_is_followed_into_parts_elsewhere_and_up_to_the_functions_end() {
+        let mut code = [0xCC; 64];
+        // je 32; ret; mov eax, [rdi + 0x10] (only a table leads there); ret
+        code[..9].copy_from_slice(&[0x0F, 0x84, 26, 0, 0, 0, 0xC3, 0x90, 0x90]);
+        code[9..13].copy_from_slice(&[0x8B, 0x47, 0x10, 0xC3]);
+        // 32: mov eax, [rdi + 0x20]; call 48; jmp 56
+        code[32..42].copy_from_slice(&[0x8B, 0x47, 0x20, 0xE8, 8, 0, 0, 0, 0xEB, 14]);
+        // 48: mov eax, [rdi + 0x30]; ret, what is called; 56: mov eax, [rdi + 0x40]; ret
+        code[48..52].copy_from_slice(&[0x8B, 0x47, 0x30, 0xC3]);
+        code[56..60].copy_from_slice(&[0x8B, 0x47, 0x40, 0xC3]);
+        let facts = facts(&code, 13);
+        let reads = [0x10, 0x20, 0x30, 0x40].map(|at| facts.have(Fact::Reads(at, 4)));
+        assert_eq!(reads, [true, true, false, true]);
+        assert!(facts.call(AT + 48) && facts.call(AT + 56) && !facts.call(AT + 32));
+        assert_eq!(facts.called().count(), 2);
+    }
+
+    #[test]
+    fn a_function_that_is_no_code_has_no_facts() {
+        assert!(!facts(&[0x06, 0x06], 2).have(Fact::Reads(0, 1)));
+        assert!(!Facts::of(&Image { address: AT, code: &[], data: vec![] }, 7, 9).have(Fact::Number(0)));
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! A *provider* is a shared object that is loaded with `LD_PRELOAD` and takes events from a server. Its crate
 //! knows that server's interface; this one knows the process: exported symbols and memory ([`process`]),
-//! jumps at the entries of functions ([`jumps`]), calls in machine code ([`code`], [`call_sites`]),
+//! jumps at the entries of functions ([`jumps`]), machine code ([`code`], [`call_sites`], [`instructions`]),
 //! tare's options ([`options`]), and threads that every provider has ([`active`], [`sampling`], [`service`]).
 //!
 //! The modules form layers, listed in `layers.toml`: each uses only modules of the layers below it.

@@ -57,7 +57,8 @@ impl Mysql {
         Mysql::with_environment(series, options, &[])
     }
 
-    /// Starts a MySQL 9, or the one that `TARE_MYSQL` names, into which a library is preloaded, with these settings in `TARE_OPTIONS`; see
+    /// Starts a MySQL 9, or the one that `TARE_MYSQL` names, into which a library is preloaded, with these
+    /// settings in `TARE_OPTIONS`; see
     /// [`Mysql::of_series`].
     ///
     /// # Errors

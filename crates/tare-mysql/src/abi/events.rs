@@ -141,8 +141,8 @@ pub type StatementSums = [AtomicU64; 27];
 pub const PROGRAM_SUMS: usize = offset_of!(Program, sums);
 /// Where a prepared statement has OWNER_EVENT_ID.
 pub const PREPARED_OWNER: usize = 0x4F0;
-/// Where a prepared statement has the sums of its preparations, of which there are the first four; those of its
-/// later preparations follow.
+/// Where a prepared statement has the sums of its preparations, of which there are the first four; those of
+/// its later preparations follow.
 pub const PREPARE_SUMS: usize = 0x690;
 /// Where it has the sums of its executions.
 pub const EXECUTE_SUMS: usize = 0x6D8;

@@ -281,7 +281,7 @@ pub(crate) unsafe extern "C" fn start_file_wait(
     }
 }
 
-/// Of a file that is opened or closed.
+/// Starts the clock of a wait for a file that is opened or closed.
 pub(crate) unsafe extern "C" fn start_file_open_or_close_wait(
     locker: *mut FileLocker,
     file: *const c_char,

@@ -58,7 +58,7 @@ impl Program<'_> {
     }
 }
 
-/// The evidence for each number in [`crate::abi`] itself.
+/// Returns the evidence for each number in [`crate::abi`] itself.
 fn evidence(layout: &Layout) -> Vec<Evidence> {
     vec![
     // movq $0, 0x48(%rdi): the owner of a mutex.
@@ -119,7 +119,7 @@ fn evidence(layout: &Layout) -> Vec<Evidence> {
 /// The variable that leads to the functions of the pool of threads.
 pub(super) const POOL_FUNCTIONS: &CStr = c"_ZN26Connection_handler_manager15event_functionsE";
 
-/// The evidence for what storage engines say of their waits.
+/// Returns the evidence for what storage engines say of their waits.
 fn of_row_locks() -> Vec<Evidence> {
     vec![
         // Calls the first function of those that the variable leads to …
@@ -131,7 +131,7 @@ fn of_row_locks() -> Vec<Evidence> {
     ]
 }
 
-/// The evidence for whom a transaction waits for.
+/// Returns the evidence for whom a transaction waits for.
 fn of_row_owners(layout: &Layout) -> Vec<Evidence> {
     vec![
         // mov (%rax), %rsi, mov (%rcx), %rdx: the transactions of the lock that waits and of the one in its
@@ -143,7 +143,8 @@ fn of_row_owners(layout: &Layout) -> Vec<Evidence> {
         ),
         // mov 0x198(%rbx), %rdi: the session for which a thread is said to wait is that of the transaction.
         (c"_Z24lock_wait_suspend_threadP9que_thr_t", vec![Reads(0x198, 8)]),
-        // pop %rbp; mov (%rax), %rax; ret: the transaction is the first member of what InnoDB keeps of a session.
+        // pop %rbp; mov (%rax), %rax; ret: the transaction is the first member of what InnoDB keeps of a
+        // session.
         (c"_Z10thd_to_trxP3THD", vec![Reads(0, 8)]),
         // mov %rsi, 0x1050(%rdi): the session of a thread.
         (c"_Z21pfs_set_thread_THD_vcP10PSI_threadP3THD", vec![Writes(layout.thread.thd, 8)]),
@@ -165,8 +166,8 @@ pub(super) fn layout_of(program: &Program<'_>) -> Result<&'static Layout, Disabl
     Err(furthest.map_or(DisableReason::Unexpected("the program".to_owned()), |(_, why)| why))
 }
 
-/// Returns the address of the function to which a compiler has moved what sets the text of a statement; `None`:
-/// it is the exported one.
+/// Returns the address of the function to which a compiler has moved what sets the text of a statement;
+/// `None`: it is the exported one.
 pub(super) fn clone_of_set_text(program: &Program<'_>) -> Result<Option<usize>, DisableReason> {
     let missing = |name: &CStr| DisableReason::Missing(name.to_string_lossy().into_owned());
     let symbol = |name: &'static CStr| (program.symbol)(name).ok_or_else(|| missing(name));
@@ -241,6 +242,11 @@ fn passed(program: &Program<'_>, evidence: &[Evidence]) -> Result<(), (usize, Di
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
+    use tare_host::instructions::Fact::Member;
+
     use super::*;
 
     #[test]
@@ -253,73 +259,110 @@ mod tests {
         assert_eq!(found, Ok(Err(DisableReason::Missing(missing.to_owned()))));
     }
 
+    /// The hosts that `scripts/hosts.sh mysql` brings, with the series of their layouts.
+    const HOSTS: [(&str, &str); 4] =
+        [("mysql-9", "9.7"), ("mysql-9-ubuntu", "9.7"), ("mysql-8.4", "8.4"), ("mysql-8", "8.0")];
+
+    /// Calls `check` with the program of a host, as it is in its file; not if there is no such host.
+    fn with_program(host: &str, check: impl FnOnce(&Program<'_>)) {
+        let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.hosts");
+        let Ok(bytes) = std::fs::read(hosts.join(host).join("root/usr/sbin/mysqld")) else {
+            println!("skipped: no {host} here; scripts/hosts.sh mysql brings it");
+            return;
+        };
+        let file = object::File::parse(&*bytes).expect("a program");
+        let range = |symbol: &object::Symbol<'_, '_>| (symbol.address() as usize, symbol.size() as usize);
+        let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+        let symbols: HashMap<String, (usize, usize)> =
+            defined.map(|symbol| (symbol.name().expect("a name").to_owned(), range(&symbol))).collect();
+        let is_code = |segment: &object::Segment<'_, '_>| matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0);
+        let code = file.segments().find(is_code).expect("code");
+        let image =
+            Image { address: code.address() as usize, code: code.data().expect("bytes"), data: vec![] };
+        let symbol = |name: &'static CStr| symbols.get(name.to_str().expect("a name")).copied();
+        check(&Program { image, symbol: &symbol, facts: RefCell::default() });
+    }
+
     #[test]
-    fn hosts() {
-        for host in ["mysql-9", "mysql-9-ubuntu", "mysql-8.4", "mysql-8"] {
-            let path = format!("/work/main/.hosts/{host}/root/usr/sbin/mysqld");
-            let bytes = std::fs::read(path).unwrap();
-            let mut symbols = std::collections::HashMap::new();
-            use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
-            let file = object::File::parse(&*bytes).unwrap();
-            for s in file.dynamic_symbols() {
-                if s.is_definition() {
-                    symbols.insert(s.name().unwrap().to_owned(), (s.address() as usize, s.size() as usize));
+    fn the_code_of_every_host_proves_the_layout_of_its_series_and_no_other() {
+        for (host, series) in HOSTS {
+            with_program(host, |program| {
+                let layout = layout_of(program).expect("a known layout");
+                assert_eq!(layout.series, series, "{host}");
+                for part in [socket, row_locks, row_owners, sessions, memory] {
+                    assert_eq!(part(program, layout), Ok(()), "{host}");
                 }
+                assert!(clone_of_set_text(program).is_ok(), "{host}");
+                for other in LAYOUTS.iter().filter(|layout| layout.series != series) {
+                    let all = [evidence(other), events::evidence(other)].concat();
+                    assert!(check(program, &all).is_err(), "{host} is not {}", other.series);
+                }
+            });
+        }
+    }
+
+    /// Which number is what, no instruction tells alone: a wrong one must not go unnoticed.
+    #[test]
+    fn every_member_of_a_thread_is_in_the_evidence() {
+        for layout in &LAYOUTS {
+            let all = [
+                evidence(layout),
+                of_row_owners(layout),
+                events::evidence(layout),
+                io::evidence(layout),
+                memory::of_all(layout),
+                memory::evidence(layout),
+                sessions::evidence(layout),
+            ];
+            let used: Vec<usize> =
+                all.concat().into_iter().flat_map(|(_, facts)| facts).map(offset).collect();
+            let it = &layout.thread;
+            let members = [
+                it.instrumented,
+                it.history,
+                it.next_wait,
+                it.event_id,
+                it.id,
+                it.parent,
+                it.processlist_id,
+                it.os_id,
+                it.class,
+                it.session_version,
+                it.user.0,
+                it.user.1,
+                it.host.0,
+                it.host.1,
+                it.schema.0,
+                it.schema.1,
+                it.group,
+                it.group_length,
+                it.command,
+                it.connection,
+                it.since,
+                it.statement_version,
+                it.stage,
+                it.progress,
+                it.info,
+                it.info_length,
+                it.secondary,
+                it.thd,
+                it.memory_session,
+                it.owners[0],
+                it.owners[1],
+                it.owners[2],
+                it.memory,
+                it.telemetry,
+                layout.query_id,
+            ];
+            for member in members {
+                assert!(used.contains(&member), "{}: {member:#x}", layout.series);
             }
-            let text = file
-                .segments()
-                .find(|s| matches!(s.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0))
-                .unwrap();
-            let image = Image { address: text.address() as usize, code: text.data().unwrap(), data: vec![] };
-            let symbol = |name: &'static CStr| symbols.get(name.to_str().unwrap()).copied();
-            let program = Program { image, symbol: &symbol, facts: RefCell::default() };
-            for layout in &LAYOUTS {
-                if host == "mysql-9" && layout.series != "9.7"
-                    || host == "mysql-9-ubuntu" && layout.series != "9.7"
-                    || host == "mysql-8.4" && layout.series != "8.4"
-                    || host == "mysql-8" && layout.series != "8.0"
-                {
-                    continue;
-                }
-                println!("== {host} {}", layout.series);
-                for e in [
-                    evidence(layout),
-                    events::evidence(layout),
-                    io::evidence(layout),
-                    memory::of_all(layout),
-                    memory::evidence(layout),
-                    of_row_locks(),
-                    of_row_owners(layout),
-                    sessions::evidence(layout),
-                    sessions::of_locks(layout),
-                ]
-                .concat()
-                {
-                    match program.facts(e.0) {
-                        Err(w) => println!("  {w:.100}"),
-                        Ok(f) => {
-                            for w in e.1 {
-                                if !f.have(w) {
-                                    println!("  {:.60} {w:x?}", e.0.to_str().unwrap());
-                                }
-                            }
-                        }
-                    }
-                }
-                if let Err(w) = sessions::lists(&program) {
-                    println!("  LIST {w}");
-                }
-                for c in io::calls_of_all(layout)
-                    .iter()
-                    .chain(&io::OF_SOCKET)
-                    .chain(&io::OF_SESSIONS)
-                    .chain(&io::OF_ROW_LOCKS)
-                {
-                    if let Err(w) = io::calls(&program, &[*c]) {
-                        println!("  CALL {:?} {:?} {w}", c.0, c.1);
-                    }
-                }
-            }
+        }
+    }
+
+    fn offset(fact: Fact) -> usize {
+        match fact {
+            Reads(at, _) | Writes(at, _) | Element(at, _) | Address(at) | Member(at) | Number(at) => at,
         }
     }
 }

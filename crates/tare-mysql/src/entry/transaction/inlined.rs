@@ -27,8 +27,8 @@ pub(super) fn provide(it: &mut TransactionLocker, thread: ServerThread) {
     if WITHOUT_CALLS.load(Relaxed) {
         let at = &layout().transaction;
         let record = thread.address().wrapping_byte_add(at.record);
-        // SAFETY: a thread of the built-in's has a record with these members (`startup::checks`), and is never
-        // unmapped. Nobody writes there but the thread that runs the transaction.
+        // SAFETY: a thread of the built-in's has a record with these members (`startup::checks`), and is
+        // never unmapped. Nobody writes there but the thread that runs the transaction.
         unsafe {
             (*record.byte_add(at.is_told).cast::<AtomicU8>()).store(0, Relaxed);
             (*record.byte_add(at.xid).cast::<AtomicI64>()).store(NO_XID, Relaxed);

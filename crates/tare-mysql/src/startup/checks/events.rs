@@ -17,7 +17,7 @@ pub(super) const LONGEST_TEXT: &CStr = c"pfs_max_sqltext";
 /// What sets a text in a locker.
 pub(super) const TEXT: [Fact; 3] = [Writes(0x198, 8), Writes(0x1A0, 4), Writes(0x1A4, 1)];
 
-/// The evidence for each number in [`crate::abi::events`].
+/// Returns the evidence for each number in [`crate::abi::events`].
 pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
     vec![
         // 0x10(%rdi): a statement's instrument; 0x1a8(%rdi): its program; 0x1168(%r14): a thread's telemetry
@@ -35,8 +35,8 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
             ],
         ),
         // The locker: lock time 0x58, rows 0x60, counters 0x70 … 0xc0, digest 0xc8, text 0x198 and 0x1a0. The
-        // diagnostics: status 0x8c, message 0x90, state 0x294, number 0x29c, rows 0x2a0, warnings 0x2b0. The sums
-        // of a program 0x1a8, of a prepared statement 0x690 and 0x6d8.
+        // diagnostics: status 0x8c, message 0x90, state 0x294, number 0x29c, rows 0x2a0, warnings 0x2b0. The
+        // sums of a program 0x1a8, of a prepared statement 0x690 and 0x6d8.
         (
             c"_Z20pfs_end_statement_vcP20PSI_statement_lockerPv",
             vec![
@@ -87,7 +87,8 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
         ),
         // Those of later preparations.
         (c"_Z30pfs_reprepare_prepared_stmt_vcP17PSI_prepared_stmt", vec![Writes(0x6B0, 8)]),
-        // 0x50(%rbx): the event that prepares; 0x1a8(%rbx): its program; 0x1b0(%rbx) ← the prepared statement.
+        // 0x50(%rbx): the event that prepares; 0x1a8(%rbx): its program; 0x1b0(%rbx) ← the prepared
+        // statement.
         (
             c"_Z27pfs_create_prepared_stmt_vcPvjP20PSI_statement_lockerPKcmS3_m",
             vec![Reads(0x50, 8), Reads(0x1A8, 8), Writes(0x1B0, 8)],
@@ -134,7 +135,8 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
             c"_Z19compute_digest_textPK18sql_digest_storageP6String",
             vec![Reads(0x40, 4), Reads(0x30, 4), Writes(8, 8)],
         ),
-        // 0xa1c(%rbx): a thread's stage; 0xa20(%rbx): its progress; testb $8, 8(%r12): whether it reports one.
+        // 0xa1c(%rbx): a thread's stage; 0xa20(%rbx): its progress; testb $8, 8(%r12): whether it reports
+        // one.
         (
             c"_Z18pfs_start_stage_v1jPKci",
             vec![Writes(layout.thread.stage, 4), Writes(layout.thread.progress, 8), Reads(8, 1), Number(8)],

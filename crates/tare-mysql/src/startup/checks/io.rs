@@ -8,7 +8,7 @@ use super::super::disable_reason::DisableReason;
 use super::{Evidence, Program};
 use crate::abi::layout::Layout;
 
-/// The evidence for each number in [`crate::abi::io`].
+/// Returns the evidence for each number in [`crate::abi::io`].
 pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
     vec![
     // 0x220(%rsi): a file's instrument, of which 4 says that it is on; 4(%rsi) and 5(%rbx): the file's flags;
@@ -59,7 +59,7 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
 /// A function of the program, and one that it calls by name: what is led is not part of it.
 pub(super) type Call = (&'static CStr, &'static CStr);
 
-/// What events and the tables need.
+/// Returns what events and the tables need.
 pub(super) fn calls_of_all(layout: &Layout) -> [Call; 15] {
     [
         (

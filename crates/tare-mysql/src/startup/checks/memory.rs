@@ -5,7 +5,7 @@ use tare_host::instructions::Fact::{Member, Number, Reads, Writes};
 use super::Evidence;
 use crate::abi::layout::Layout;
 
-/// The evidence for each number in [`crate::abi::memory`] that is needed in any case.
+/// Returns the evidence for each number in [`crate::abi::memory`] that is needed in any case.
 pub(super) fn of_all(layout: &Layout) -> Vec<Evidence> {
     vec![
         // 0x110(%r12): the size of a thread's history of statements.
@@ -35,7 +35,7 @@ pub(super) fn of_all(layout: &Layout) -> Vec<Evidence> {
     ]
 }
 
-/// The evidence for the others.
+/// Returns the evidence for the others.
 pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
     vec![
         // 8(%rdx), $0x80: the server's memory; testb $0x10, 0xd(%rdx): controlled; or $0x80000000: so is the

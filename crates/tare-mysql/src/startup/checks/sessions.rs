@@ -28,14 +28,14 @@ pub(super) fn lists(program: &Program<'_>) -> Result<(), DisableReason> {
         let from_list = facts.use_variable(at) && facts.have(Element(PAGES, 8));
         let to_number = facts.use_variable(at) && facts.have(Address(PAGES / 8));
         let to_pages = facts.use_variable(at + PAGES) || to_number;
-        if !from_list && !(to_pages && facts.have(Element(0, 8))) {
+        if !(from_list || to_pages && facts.have(Element(0, 8))) {
             return Err(DisableReason::Unexpected(cursor.to_string_lossy().into_owned()));
         }
     }
     Ok(())
 }
 
-/// The evidence for the lists and for what is read of their records.
+/// Returns the evidence for the lists and for what is read of their records.
 pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
     vec![
         // The list of threads: 0xa8, its pages; 0x48 and 0x50 of a page, its records and their number; 256
@@ -105,8 +105,8 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
                 Number(2),
             ],
         ),
-        // A thread: its version; PARENT_THREAD_ID; the version of its session; user and host with their lengths;
-        // the group.
+        // A thread: its version; PARENT_THREAD_ID; the version of its session; user and host with their
+        // lengths; the group.
         (
             c"_ZN13table_threads8make_rowEP10PFS_thread",
             vec![
@@ -120,8 +120,8 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
                 Reads(layout.thread.group_length, 4),
             ],
         ),
-        // Its schema; the version of its statement, and its text; the command and its last number; since when;
-        // the stage, and how much of its name is no state.
+        // Its schema; the version of its statement, and its text; the command and its last number; since
+        // when; the stage, and how much of its name is no state.
         (
             c"_ZN13table_threads8make_rowEP10PFS_thread",
             vec![
@@ -210,7 +210,7 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
     ]
 }
 
-/// The evidence for metadata locks.
+/// Returns the evidence for metadata locks.
 pub(super) fn of_locks(layout: &Layout) -> Vec<Evidence> {
     vec![
         // OBJECT_INSTANCE_BEGIN, LOCK_TYPE, LOCK_DURATION, LOCK_STATUS and the source of a lock; its key, and
