@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn start_handle_manager() {
 fn begin() {
     let Some(settings) = SETTINGS.get() else { return };
     match caught(|| serve(settings)).unwrap_or_else(|why| Err(format!("internal error: {why}"))) {
-        Ok(endpoint) => service::keep(endpoint, || {}),
+        Ok(endpoint) => service::keep(endpoint),
         Err(reason) => line(Severity::Warning, &format!("the socket answers nobody: {reason}")),
     }
 }

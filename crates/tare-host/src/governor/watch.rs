@@ -12,11 +12,12 @@ use tare_budget::{
     Move, Prices, Resampled, SampleChance, StatementSumsRule, Switch, Uncounted, Work, pace,
 };
 use tare_engine::{Engine, SampleRate, SamplingState};
-use tare_host::process::clock;
 
+use super::Governed;
 use super::connections::{self, ThreadClock};
 use super::counts::EngineCounts;
 use super::hand::MovedInstruments;
+use crate::process::clock;
 
 /// The CPU time in nanoseconds assumed for a statement if the number of statements is not reported; then all
 /// loads are alike.
@@ -84,6 +85,7 @@ pub(super) struct GovernorWatch {
     before: CountsReading,
     /// Whether `before` was read; otherwise it is the server's start.
     has_read: bool,
+    server: &'static dyn Governed,
     clock: ThreadClock,
     uncounted: Uncounted,
     /// The measure by which prices follow the machine's speed; set at the first sample.
@@ -120,7 +122,12 @@ pub(super) struct SampleFindings {
 impl GovernorWatch {
     /// Creates the governor. `start` is when the server started, by the monotonic clock: the first interval
     /// begins there.
-    pub(super) fn new(prices: Prices, clock: ThreadClock, start: Duration) -> GovernorWatch {
+    pub(super) fn new(
+        prices: Prices,
+        server: &'static dyn Governed,
+        clock: ThreadClock,
+        start: Duration,
+    ) -> GovernorWatch {
         let governor = Governor::new(Budgets::default().rules(), prices);
         let at = SampleStart { now: start, cpu: Duration::ZERO };
         let before = CountsReading { at, ..CountsReading::default() };
@@ -129,6 +136,7 @@ impl GovernorWatch {
             hand: MovedInstruments::default(),
             before,
             has_read: false,
+            server,
             clock,
             uncounted: Uncounted::default(),
             work: None,
@@ -162,7 +170,7 @@ impl GovernorWatch {
         let connections = budgets.p95.map(|_| connections::read(engine, self.clock));
         let SamplingState { begun, chosen, .. } = engine.sampling();
         CountsReading {
-            counts: EngineCounts::read(engine),
+            counts: EngineCounts::read(engine, self.server),
             connections: connections.unwrap_or_default(),
             begun,
             chosen,
@@ -228,7 +236,7 @@ impl GovernorWatch {
 
     fn since(&mut self, CountsReading { counts, connections, at, .. }: &CountsReading) -> GovernorSample {
         let cpu = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
-        let statements = counts.questions_since(&self.before.counts);
+        let statements = counts.statements_since(&self.before.counts);
         GovernorSample {
             now: at.now,
             cpu,
