@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tare_budget::{Done, counted_since, handler};
+use tare_budget::{Done, counted_since, handler, is_table_io};
 use tare_engine::Engine;
 use tare_engine::snapshot::Grouping;
 
@@ -23,6 +23,8 @@ pub struct ServerWork {
     pub statements: Option<u64>,
     /// The storage engine calls that begin a read or write a row.
     pub calls: Option<u64>,
+    /// The rows that a wait had besides its first one, instead of `calls`.
+    pub further_rows: Option<u64>,
     /// The rows written.
     pub written: Option<u64>,
 }
@@ -31,7 +33,7 @@ impl ServerWork {
     /// Returns what the counters of sessions say, for a host that reports them to the engine.
     pub fn of_sessions(engine: &Engine) -> ServerWork {
         let [statements, calls, written] = sums(engine, [&[QUESTIONS], &handler::BEGINNINGS, &WRITTEN]);
-        ServerWork { statements, calls, written }
+        ServerWork { statements, calls, further_rows: None, written }
     }
 }
 
@@ -78,7 +80,16 @@ impl EngineCounts {
         let (written, statements) =
             (since(self.work.written, before.work.written), self.statements_since(before));
         let writes = written.zip(statements).map(|(rows, statements)| rows.min(statements));
-        Done { calls: since(self.work.calls, before.work.calls), writes }
+        // Nothing was read before the first reading.
+        let further = since(self.work.further_rows, before.work.further_rows.or(Some(0)));
+        let waits = further.map(|further| (self.rows_since(before) - further).max(0.0));
+        Done { calls: waits.or_else(|| since(self.work.calls, before.work.calls)), writes }
+    }
+
+    /// Returns the rows of table I/O since an earlier reading.
+    fn rows_since(&self, before: &EngineCounts) -> f64 {
+        let rows = self.events.iter().filter(|(name, _)| is_table_io(name));
+        rows.map(|(name, now)| counted_since(*now, before.events.get(name).copied())).sum()
     }
 
     /// Returns the statements since an earlier reading; `None` if they are not reported.

@@ -59,6 +59,10 @@ pub(crate) fn set(value: &str) -> Result<(), TableError> {
     let mut set = SET.lock().unwrap_or_else(PoisonError::into_inner);
     ENGINE.set_levels(&settings);
     *set = Some(text(&rules));
+    drop(set);
+    if let Some(server) = super::server() {
+        server.levels_changed();
+    }
     Ok(())
 }
 

@@ -91,6 +91,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// rows of `tare_status` that can be updated are set here.
 pub fn begin(options: &Options, server: &'static dyn Governed) {
     tare_tables::budget::set_keeper(&Here);
+    lock(&SHARED).server = Some(server);
     let (prices, origin) = match prices(options) {
         Ok(found) => found,
         Err(error) => return line(Severity::Warning, &format!("no prices, no account: {error}")),
@@ -99,12 +100,16 @@ pub fn begin(options: &Options, server: &'static dyn Governed) {
     {
         let mut shared = lock(&SHARED);
         shared.prices = Some((prices, origin));
-        shared.server = Some(server);
         shared.every = Duration::from_secs(options.budget_every.into());
         shared.budgets.is_strict = options.budget_strict;
     }
     set(BUDGET, options.budget);
     set(BUDGET_P95, options.budget_p95);
+}
+
+/// Returns the server; `None`: nothing has begun.
+fn server() -> Option<&'static dyn Governed> {
+    lock(&SHARED).server
 }
 
 /// Returns the prices of the option's file, or those that ship, with a text about their origin.

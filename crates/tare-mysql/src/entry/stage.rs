@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn start_stage(
 
 /// Shows a stage as the thread's state, without progress.
 #[inline(always)]
-fn show(thread: ServerThread, key: c_uint) {
+pub(super) fn show(thread: ServerThread, key: c_uint) {
     thread.number(THREAD_STAGE).store(key, Relaxed);
     thread.word(THREAD_PROGRESS).store(0, Relaxed);
 }

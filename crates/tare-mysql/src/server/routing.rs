@@ -1,5 +1,6 @@
 //! Functions of the server that lead elsewhere while all instruments of their kind are sampled: to one that
-//! begins nothing in a statement that is not chosen, and looks at one thread-local word for that.
+//! begins nothing in a statement that is not chosen, and looks at one thread-local word for that. While all
+//! are off, they lead to one that does nothing.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,22 +17,39 @@ pub(crate) struct Route {
     pub(crate) usual: usize,
     /// While all instruments are sampled.
     pub(crate) sampled: usize,
+    /// While all are off.
+    pub(crate) off: usize,
 }
 
 static ROUTES: OnceLock<Vec<Route>> = OnceLock::new();
 
 impl Route {
     fn follow(&self, demand: Demand) {
-        let target = if demand == Demand::Sampled { self.sampled } else { self.usual };
+        let target = match demand {
+            Demand::Sampled => self.sampled,
+            // Even a stage that is off is what its thread is doing.
+            Demand::Nothing if self.kind != Kind::Stage => self.off,
+            _ => self.usual,
+        };
         self.target.store(target, Relaxed);
     }
 }
 
-/// Sets the functions, which follow the demand from now on.
+/// Sets the functions, which follow the demand from now on. The engine meets most instruments by their first
+/// event, so before that nothing counts as off.
 pub(crate) fn set(routes: impl Iterator<Item = Route>) {
     let routes: Vec<Route> = routes.collect();
-    routes.iter().for_each(|route| route.follow(ENGINE.demand(route.kind)));
+    for route in &routes {
+        let demand = ENGINE.demand(route.kind);
+        route.follow(if demand == Demand::Nothing { Demand::Some } else { demand });
+    }
     let _set_once = ROUTES.set(routes);
+}
+
+/// Leads the functions of stages to what only shows them, until some are wanted.
+pub(super) fn stop_reporting_stages() {
+    let stages = ROUTES.get().into_iter().flatten().filter(|route| route.kind == Kind::Stage);
+    stages.for_each(|route| route.target.store(route.off, Relaxed));
 }
 
 /// Leads the functions of a kind where its demand says.
@@ -45,11 +63,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_where_all_are_sampled_a_function_leads_elsewhere() {
+    fn only_where_all_are_sampled_or_off_a_function_leads_elsewhere() {
         static TARGET: AtomicUsize = AtomicUsize::new(0);
-        let route = Route { kind: Kind::Mutex, target: &TARGET, usual: 1, sampled: 2 };
+        let route = |kind| Route { kind, target: &TARGET, usual: 1, sampled: 2, off: 3 };
+        route(Kind::Stage).follow(Demand::Nothing);
+        assert_eq!(TARGET.load(Relaxed), 1, "one may be in progress");
+        let route = route(Kind::Mutex);
         for (demand, target) in [
-            (Demand::Nothing, 1),
+            (Demand::Nothing, 3),
             (Demand::Sampled, 2),
             (Demand::Some, 1),
             (Demand::Sampled, 2),

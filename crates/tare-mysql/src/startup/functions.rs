@@ -16,7 +16,7 @@ use tare_host::process::{Segments, symbol};
 use super::checks;
 use super::disable_reason::DisableReason;
 use super::parts::{Part, Parts};
-use crate::entry::{lives, lock_waits, short, sizes, stage, synch};
+use crate::entry::{lives, lock_waits, off, short, sizes, sockets, stage, synch, tables};
 use crate::original::Original;
 use crate::serve;
 use crate::server::routing::{self, Route};
@@ -190,9 +190,9 @@ impl Functions {
         let led = unsafe { lead(&self.leads) }.map_err(|error| DisableReason::Code(error.to_string()))?;
         // SAFETY: routes are functions of one type.
         let targets = unsafe { led.targets() };
-        routing::set(routed().into_iter().filter_map(|(kind, usual, sampled)| {
+        routing::set(routed().into_iter().filter_map(|(kind, usual, [sampled, off])| {
             let at = self.leads.iter().position(|(_, to)| *to == usual)?;
-            Some(Route { kind, target: &targets[at], usual, sampled })
+            Some(Route { kind, target: &targets[at], usual, sampled, off })
         }));
         // The functions lead here for good.
         std::mem::forget(led);
@@ -201,24 +201,35 @@ impl Functions {
 }
 
 /// Returns the functions of a kind in whose place others of the same type stand while all its instruments are
-/// sampled.
-fn routed() -> [(Kind, usize, usize); 3] {
+/// sampled, and while all are off.
+fn routed() -> [(Kind, usize, [usize; 2]); 9] {
+    let nothing = off::nothing as *const () as usize;
+    // All sampled ones need no function of their own.
+    let usual = |kind, usual: usize| (kind, usual, [usual, nothing]);
     [
         (
             Kind::Mutex,
             synch::start_mutex_wait as *const () as usize,
-            synch::start_sampled_mutex_wait as *const () as usize,
+            [synch::start_sampled_mutex_wait as *const () as usize, nothing],
         ),
         (
             Kind::Rwlock,
             synch::start_rwlock_wait as *const () as usize,
-            synch::start_sampled_rwlock_wait as *const () as usize,
+            [synch::start_sampled_rwlock_wait as *const () as usize, nothing],
         ),
         (
             Kind::Stage,
             stage::start_stage as *const () as usize,
-            stage::start_sampled_stage as *const () as usize,
+            [stage::start_sampled_stage as *const () as usize, off::start_stage as *const () as usize],
         ),
+        (Kind::Stage, stage::end_stage as *const () as usize, {
+            [stage::end_stage as *const () as usize, off::end_stage as *const () as usize]
+        }),
+        usual(Kind::Cond, synch::start_cond_wait as *const () as usize),
+        usual(Kind::Idle, short::start_idle_wait as *const () as usize),
+        usual(Kind::Metadata, short::start_metadata_wait as *const () as usize),
+        usual(Kind::Socket, sockets::start_socket_wait as *const () as usize),
+        usual(Kind::TableIo, tables::start_table_io_wait as *const () as usize),
     ]
 }
 
