@@ -39,7 +39,7 @@ impl Engine {
         self.change_settings();
     }
 
-    /// Switches ENABLED and TIMED off where the host's own options say so. Nobody has set the instrument then.
+    /// Switches ENABLED and TIMED off where the host has them off. Nobody has set the instrument then.
     pub fn restrict_instrument(&self, id: ClassId, enabled: bool, timed: bool) {
         let _one_at_a_time = lock(&self.filters);
         self.registry.restrict(id, enabled, timed);

@@ -176,7 +176,7 @@ pub(super) fn keep_off_of(known: impl FnOnce() -> Vec<(ClassId, &'static Class)>
     let off = while_there(|| known().into_iter().filter(are_off).collect::<Vec<_>>());
     for (id, _) in off.into_iter().flatten() {
         if !ENGINE.is_off(id) {
-            ENGINE.set_instrument(id, Some(false), None);
+            ENGINE.restrict_instrument(id, false, true);
         }
     }
 }

@@ -27,8 +27,13 @@ pub(super) enum News {
 /// Returns the built-in's flags of an instrument of the engine's; `None`: they are as they were.
 #[inline(always)]
 pub(super) fn news(id: ClassId, class: &Class) -> Option<News> {
+    note(id, [&class.enabled, &class.timed].map(|flag| flag.load(Relaxed) != 0))
+}
+
+/// Notes the flags ENABLED and TIMED of an instrument.
+#[inline(always)]
+fn note(id: ClassId, [enabled, timed]: [bool; 2]) -> Option<News> {
     let last = LAST.get(id as usize).filter(|_| id != 0)?;
-    let [enabled, timed] = [&class.enabled, &class.timed].map(|flag| flag.load(Relaxed) != 0);
     let now = SEEN | if enabled { ENABLED } else { 0 } | if timed { TIMED } else { 0 };
     if last.load(Relaxed) == now {
         return None;
@@ -37,5 +42,21 @@ pub(super) fn news(id: ClassId, class: &Class) -> Option<News> {
         0 => Some(News::First { enabled, timed }),
         before if before == now => None,
         _ => Some(News::Changed { enabled, timed }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_as_it_was_is_no_news() {
+        let (id, on, off) = (1, [true, true], [false, true]);
+        assert_eq!(note(id, on), Some(News::First { enabled: true, timed: true }));
+        assert_eq!(note(id, on), None);
+        assert_eq!(note(id, off), Some(News::Changed { enabled: false, timed: true }));
+        assert_eq!(note(id, off), None);
+        assert_eq!(note(id + 1, off), Some(News::First { enabled: false, timed: true }));
+        assert_eq!(note(0, on), None, "it is not known");
     }
 }

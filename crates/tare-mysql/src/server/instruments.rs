@@ -110,8 +110,10 @@ pub(crate) fn meet_all() {
 pub(crate) fn follow() {
     for class in all() {
         let id = of(class);
-        if let Some(News::Changed { .. }) = flags::news(id, class) {
+        if let Some(News::Changed { enabled, .. }) = flags::news(id, class) {
             ENGINE.set_instrument(id, Some(true), None);
+            // Without events nothing is there to hold, and the others of its kind may sleep.
+            ENGINE.set_held(id, enabled);
         }
     }
 }

@@ -51,13 +51,13 @@ fn prices(dear: &[&str], ns: u64) -> NamedTempFile {
         .to_owned();
     for kind in KINDS {
         let ns = if dear.contains(&kind) { ns } else { 0 };
-        writeln!(text, "[price.{kind}]\noff = {{ ns = 0, low = 0, high = 0 }}").unwrap();
-        writeln!(text, "exact = {{ ns = {ns}, low = {ns}, high = {ns} }}").unwrap();
+        writeln!(text, "[price.{kind}]\noff = {{ ns = 0, low = 0, high = 0 }}").expect("a price file");
+        writeln!(text, "exact = {{ ns = {ns}, low = {ns}, high = {ns} }}").expect("a price file");
     }
-    let mut file = NamedTempFile::new().unwrap();
-    file.write_all(text.as_bytes()).unwrap();
+    let mut file = NamedTempFile::new().expect("a price file");
+    file.write_all(text.as_bytes()).expect("a price file");
     // The server's user may not be this one.
-    file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).unwrap();
+    file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).expect("a price file");
     file
 }
 
@@ -99,9 +99,14 @@ fn looks(tare: &mut Conn, more: u64) {
     eventually("looks", LIMIT, || count() >= first + more);
 }
 
+/// Sets a row of `tare_status`.
+fn set(tare: &mut Conn, name: &str, value: &str) {
+    let sql = format!("UPDATE tare_status SET VALUE = '{value}' WHERE NAME = '{name}'");
+    tare.query_drop(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
 fn budget(tare: &mut Conn, value: &str) {
-    let sql = format!("UPDATE tare_status SET VALUE = '{value}' WHERE NAME = 'budget'");
-    tare.query_drop(&sql).expect("a budget");
+    set(tare, "budget", value);
 }
 
 /// Level and HELD of each instrument.
@@ -157,7 +162,7 @@ fn a_budget_is_followed_and_what_it_took_comes_back() {
     switch(&mut client, "wait/synch/mutex/sql/LOCK_plugin", "NO");
     let (before, own) = (levels(&mut tare), settings(&mut client));
     assert_eq!(before[STAGE], is("lean", "NO"));
-    assert_eq!(before["wait/synch/mutex/sql/LOCK_plugin"], is("off", "YES"), "the server has it off");
+    assert_eq!(before["wait/synch/mutex/sql/LOCK_plugin"], is("off", "NO"), "the server has it off");
     under_load(&server, || {
         budget(&mut tare, "1%");
         let mut on = Vec::new();
@@ -173,8 +178,9 @@ fn a_budget_is_followed_and_what_it_took_comes_back() {
         );
         for name in USED.into_iter().chain([MEMORY]) {
             let sql = format!("SELECT WHY FROM tare_decisions WHERE NAME = '{name}' AND TO_LEVEL = 'off'");
-            let why = rows(&mut tare, &sql);
-            assert!(!why.is_empty(), "{name}: {:?}", rows(&mut tare, "SELECT * FROM tare_decisions"));
+            // A decision is shown after it was carried out.
+            let why = eventually("a decision", LIMIT, || rows(&mut tare, &sql).pop());
+            assert!(why[0].as_deref().is_some_and(|why| why.starts_with("over budget: ")), "{name}: {why:?}");
         }
         // Who reads the counts uses memory and tables, too.
         let counts = USED.map(|name| count(&mut client, name));
@@ -189,7 +195,7 @@ fn a_budget_is_followed_and_what_it_took_comes_back() {
         // What a person switches is that person's.
         for name in [STAGE, HANDLER, MEMORY] {
             switch(&mut client, name, "NO");
-            assert_eq!(level(&mut tare, name), is("off", "YES"), "{name}");
+            assert_eq!(level(&mut tare, name).0, "off", "{name}");
             switch(&mut client, name, "YES");
             assert_eq!(level(&mut tare, name).1, "YES", "{name}");
             assert_ne!(level(&mut tare, name).0, "off", "{name}");
@@ -235,7 +241,7 @@ fn what_the_server_has_off_no_level_switches_on() {
     for name in names {
         tare.query_drop(format!("UPDATE tare_levels SET LEVEL = 'exact' WHERE NAME = '{name}'")).unwrap();
     }
-    tare.query_drop("UPDATE tare_status SET VALUE = 'exact' WHERE NAME = 'level'").unwrap();
+    set(&mut tare, "level", "exact");
     assert_eq!(status(&mut tare, "level"), "exact");
     let counts = names.map(|name| (level(&mut tare, name).0, count(&mut client, name)));
     (0..20).for_each(|_| client.query_drop("SELECT a FROM work.t LIMIT 5").expect("rows"));
@@ -283,4 +289,44 @@ fn waits_for_rows_are_charged_and_metadata_locks_are_not() {
     // The table was filled in 1,000.
     assert!(read >= 30_000 && waits < 1500, "{waits} waits for {read} rows");
     assert!(rows(&mut tare, &format!("{events}'wait/lock/metadata/sql/mdl'")).is_empty());
+}
+
+#[test]
+fn statements_are_counted_whatever_that_costs_unless_the_budget_is_strict() {
+    const SELECT: &str = "statement/sql/select";
+    let file = prices(&["query", "statement"], 10_000_000);
+    let Some(server) = governed(file.path(), "level=lean; budget=1%") else { return };
+    let mut tare = connect(&path(&server));
+    under_load(&server, || {
+        looks(&mut tare, 4);
+        let state = status(&mut tare, "budget_state");
+        assert!(state.starts_with("cannot be kept: what is always counted costs "), "{state}");
+        let kept = level(&mut tare, SELECT).0;
+        assert!(["lean", "sums"].contains(&kept.as_str()), "{kept}");
+        set(&mut tare, "budget_strict", "ON");
+        eventually("statements are off", LIMIT, || level(&mut tare, SELECT).0 == "off");
+    });
+    set(&mut tare, "budget_strict", "OFF");
+    eventually("statements are back", LIMIT, || level(&mut tare, SELECT).0 == "lean");
+}
+
+#[test]
+fn connections_have_a_budget_of_their_own_and_are_in_the_account() {
+    let file = prices(&["stage"], 10_000_000);
+    let Some(server) = governed(file.path(), "level=lean; budget-p95=5%") else { return };
+    let (mut client, mut tare) = (server.client().expect("a client"), connect(&path(&server)));
+    under_load(&server, || {
+        eventually("the stages of the load are off", LIMIT, || level(&mut tare, STAGE).0 == "off");
+        assert!(status(&mut tare, "budget_slowed").contains("% by the CPU time of connections"));
+    });
+    let why = rows(&mut tare, &format!("SELECT WHY FROM tare_decisions WHERE NAME = '{STAGE}'"));
+    assert!(why[0][0].as_deref().is_some_and(|why| why.starts_with("over budget-p95: ")), "{why:?}");
+    set(&mut tare, "budget_p95", "OFF");
+    eventually("stages are back", LIMIT, || level(&mut tare, STAGE).0 == "lean");
+    eventually("connections are in the account", LIMIT, || {
+        (0..20).for_each(|_| drop(server.client().expect("a client")));
+        let rows = rows(&mut tare, "SELECT EVENTS FROM tare_prices WHERE NAME = '(connections)'");
+        rows.first().and_then(|row| row[0].clone()?.parse::<u64>().ok()).is_some_and(|made| made >= 20)
+    });
+    client.query_drop("DO 1").expect("the server answers");
 }
