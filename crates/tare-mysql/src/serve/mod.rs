@@ -80,6 +80,7 @@ fn serve(settings: &'static Settings) -> Result<Endpoint, String> {
     let datadir = data_directory().ok_or("the server does not tell its data directory")?;
     let socket = service::socket_path(options, &datadir)?;
     server::meet_all();
+    server::routing::settle();
     governor::begin(options, &ServerHost);
     service::start(&socket, tables(settings), &server_version().unwrap_or_default(), None)
 }

@@ -1,6 +1,7 @@
 //! Functions of the server that lead elsewhere while all instruments of their kind are sampled: to one that
 //! begins nothing in a statement that is not chosen, and looks at one thread-local word for that. While all
-//! are off, they lead to one that does nothing.
+//! are off, they lead to one that does nothing, and while some are off or sampled, to one that first asks for
+//! the event's instrument.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,6 +16,8 @@ pub(crate) struct Route {
     /// The address to which it leads.
     pub(crate) target: &'static AtomicUsize,
     pub(crate) usual: usize,
+    /// While some instruments are off or sampled.
+    pub(crate) filtered: usize,
     /// While all instruments are sampled.
     pub(crate) sampled: usize,
     /// While all are off.
@@ -27,16 +30,18 @@ impl Route {
     fn follow(&self, demand: Demand) {
         let target = match demand {
             Demand::Sampled => self.sampled,
-            // Even a stage that is off is what its thread is doing.
-            Demand::Nothing if self.kind != Kind::Stage => self.off,
-            _ => self.usual,
+            Demand::Some => self.filtered,
+            // One may be in progress; see `stop_reporting_stages`.
+            Demand::Nothing if self.kind == Kind::Stage => self.filtered,
+            Demand::Nothing => self.off,
+            Demand::Sums | Demand::All => self.usual,
         };
         self.target.store(target, Relaxed);
     }
 }
 
 /// Sets the functions, which follow the demand from now on. The engine meets most instruments by their first
-/// event, so before that nothing counts as off.
+/// event, so before that no kind counts as off.
 pub(crate) fn set(routes: impl Iterator<Item = Route>) {
     let routes: Vec<Route> = routes.collect();
     for route in &routes {
@@ -44,6 +49,15 @@ pub(crate) fn set(routes: impl Iterator<Item = Route>) {
         route.follow(if demand == Demand::Nothing { Demand::Some } else { demand });
     }
     let _set_once = ROUTES.set(routes);
+}
+
+/// Follows the demand of kinds that are off from the start. Call it when every instrument is met.
+pub(crate) fn settle() {
+    for route in ROUTES.get().into_iter().flatten() {
+        if ENGINE.demand(route.kind) == Demand::Nothing {
+            route.follow(Demand::Nothing);
+        }
+    }
 }
 
 /// Leads the functions of stages to what only shows them, until some are wanted.
@@ -63,16 +77,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_where_all_are_sampled_or_off_a_function_leads_elsewhere() {
+    fn a_function_leads_where_the_demand_says() {
         static TARGET: AtomicUsize = AtomicUsize::new(0);
-        let route = |kind| Route { kind, target: &TARGET, usual: 1, sampled: 2, off: 3 };
+        let route = |kind| Route { kind, target: &TARGET, usual: 1, sampled: 2, off: 3, filtered: 4 };
         route(Kind::Stage).follow(Demand::Nothing);
-        assert_eq!(TARGET.load(Relaxed), 1, "one may be in progress");
+        assert_eq!(TARGET.load(Relaxed), 4, "one may be in progress");
         let route = route(Kind::Mutex);
         for (demand, target) in [
             (Demand::Nothing, 3),
             (Demand::Sampled, 2),
-            (Demand::Some, 1),
+            (Demand::Some, 4),
             (Demand::Sampled, 2),
             (Demand::Sums, 1),
             (Demand::All, 1),
