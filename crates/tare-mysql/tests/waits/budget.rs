@@ -10,12 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use tare_outlets::Address;
+use tare_outlets::top::look::View;
 use tare_testkit::eventually;
 use tare_testkit::mysql_server::Mysql;
 use tare_testkit::server::LIMIT;
 use tempfile::NamedTempFile;
 
 use crate::socket::{connect, path, status};
+use crate::tools::top;
 use crate::{library, number, rows};
 
 const KINDS: [&str; 16] = [
@@ -211,6 +214,9 @@ fn a_budget_is_followed_and_what_it_took_comes_back() {
         for (name, before) in held.into_iter().zip(counts) {
             assert!(count(&mut client, name) > before, "{name} counts again");
         }
+        let shown = top(&Address::Socket(path(&server)), View::Statements);
+        let head = shown.lines().take(4).collect::<String>();
+        assert!(head.contains("overhead ") && head.contains(" of 1%, cannot be kept"), "{head}");
         let state = status(&mut tare, "budget_state");
         assert!(state.starts_with("cannot be kept") && state.contains("what persons have set"), "{state}");
     });
