@@ -60,5 +60,5 @@ pub use governor::{
 };
 pub use kind::{HistoryFamily, Kind, Level, handler, is_beginning, worth};
 pub use price::{Cost, PriceError, PricedProvider, Prices};
-pub use uncounted::{Done, Uncounted, WRITES, is_uncounted};
+pub use uncounted::{Done, Uncounted, WRITES, count_table_waits, is_table_io, is_uncounted};
 pub use work::Work;

@@ -58,7 +58,7 @@ impl Uncounted {
         let is_on = |name: &str| board.iter().any(|it| it.name == name && it.present > Level::Off);
         self.add_locks(look, is_on, done.writes.unwrap_or(0.0));
         if let Some(calls) = done.calls {
-            count_waits(look, calls);
+            count_table_waits(look, calls);
         }
     }
 
@@ -84,9 +84,15 @@ impl Uncounted {
     }
 }
 
-/// Replaces rows by waits. The waits per row of each connection are those of all.
-fn count_waits(look: &mut GovernorSample, calls: f64) {
-    let is_table_io = |name: &str| Kind::of(name) == Some(Kind::TableIo);
+/// Returns whether an instrument is that of waits for rows.
+#[must_use]
+pub fn is_table_io(name: &str) -> bool {
+    Kind::of(name) == Some(Kind::TableIo)
+}
+
+/// Replaces rows of table I/O by waits, given the calls of storage engines. The waits per row of each
+/// connection are those of all.
+pub fn count_table_waits(look: &mut GovernorSample, calls: f64) {
     let rows: f64 = look.events.iter().filter(|(name, _)| is_table_io(name)).map(|(_, rows)| rows).sum();
     let waits_per_row = if rows > 0.0 { handler::waits(rows, calls) / rows } else { 1.0 };
     for (_, count) in look.events.iter_mut().filter(|(name, _)| is_table_io(name)) {

@@ -13,19 +13,12 @@ use crate::options::Options;
 use crate::process::panic::caught;
 use crate::process::{ENGINE, Stopped, spawn, spawn_guarded, stopped};
 use crate::socket::check_socket_path;
-use crate::{active, sampling};
+use crate::{active, governor, sampling};
 
 /// The endpoint; it runs until the process exits.
-static SERVICE: Mutex<Option<Kept>> = Mutex::new(None);
+static SERVICE: Mutex<Option<Endpoint>> = Mutex::new(None);
 /// The process in which [`keep`] ran.
 static OWNER: AtomicU32 = AtomicU32::new(0);
-
-/// An endpoint that runs.
-struct Kept {
-    endpoint: Endpoint,
-    /// Ends the provider's own threads.
-    end: fn(),
-}
 
 /// Returns the path of the socket: the option's, or `tare.sock` in the data directory.
 ///
@@ -63,10 +56,9 @@ pub fn start(
     Endpoint::start(config).map_err(|error| error.to_string())
 }
 
-/// Keeps the endpoint until the process exits. Then it ends, the threads of this crate end, and `end` is
-/// called. Call it once.
-pub fn keep(endpoint: Endpoint, end: fn()) {
-    *SERVICE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Kept { endpoint, end });
+/// Keeps the endpoint until the process exits. Then it and the threads of this crate end. Call it once.
+pub fn keep(endpoint: Endpoint) {
+    *SERVICE.lock().unwrap_or_else(PoisonError::into_inner) = Some(endpoint);
     OWNER.store(std::process::id(), Ordering::Relaxed);
     // SAFETY: `at_exit` is a plain function of this library, which is never unloaded.
     unsafe { libc::atexit(at_exit) };
@@ -89,9 +81,9 @@ extern "C" fn at_exit() {
     }
     let _ = caught(|| {
         let kept = SERVICE.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Kept { mut endpoint, end }) = kept {
+        if let Some(mut endpoint) = kept {
             endpoint.stop();
-            end();
+            governor::end();
         }
         sampling::end();
         active::end();
@@ -102,7 +94,7 @@ extern "C" fn at_exit() {
 pub fn answered() -> Vec<(&'static str, String)> {
     // Nobody holds this lock for long.
     let service = SERVICE.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some((selects, sent)) = service.as_ref().map(|kept| kept.endpoint.answered()) else { return vec![] };
+    let Some((selects, sent)) = service.as_ref().map(Endpoint::answered) else { return vec![] };
     vec![("endpoint_selects", selects.to_string()), ("endpoint_rows", sent.to_string())]
 }
 
@@ -124,7 +116,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("tare.sock");
         let endpoint = start(&socket, &[], "", None).unwrap();
-        *SERVICE.lock().unwrap() = Some(Kept { endpoint, end: || {} });
+        *SERVICE.lock().unwrap() = Some(endpoint);
         OWNER.store(std::process::id(), Ordering::Relaxed);
         // SAFETY: the child runs only the code below and exits.
         let child = unsafe { libc::fork() };

@@ -5,7 +5,6 @@
 pub mod abi;
 mod endpoint;
 mod entry;
-mod governor;
 pub mod host;
 pub mod install;
 mod interpose;

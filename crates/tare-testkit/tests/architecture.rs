@@ -12,7 +12,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("tare-tables", &["tare-engine"]),
     ("tare-wire", &["tare-engine", "tare-tables"]),
     ("tare-host", &["tare-budget", "tare-engine", "tare-tables", "tare-wire", "tare-words"]),
-    ("tare-mariadb", &["tare-budget", "tare-engine", "tare-host", "tare-tables", "tare-wire", "tare-words"]),
+    ("tare-mariadb", &["tare-engine", "tare-host", "tare-tables", "tare-wire", "tare-words"]),
     ("tare-mysql", &["tare-engine", "tare-host", "tare-tables", "tare-wire", "tare-words"]),
     ("tare-words", &[]),
     ("tare-rig", &["tare-engine"]),

@@ -39,6 +39,14 @@ impl Engine {
         self.change_settings();
     }
 
+    /// Switches ENABLED and TIMED off where the host has them off. Nobody has set the instrument then.
+    pub fn restrict_instrument(&self, id: ClassId, enabled: bool, timed: bool) {
+        let _one_at_a_time = lock(&self.filters);
+        self.registry.restrict(id, enabled, timed);
+        self.decide_demand(self.registry.kind(id));
+        self.change_settings();
+    }
+
     /// Returns ENABLED and TIMED of an instrument.
     pub fn instrument_flags(&self, id: ClassId) -> (bool, bool) {
         self.registry.flags(id)

@@ -296,6 +296,15 @@ impl Registry {
         self.change(id, change);
     }
 
+    /// Switches ENABLED and TIMED off unless these are true, on behalf of nobody.
+    pub(crate) fn restrict(&self, id: ClassId, enabled: bool, timed: bool) {
+        let _one_at_a_time = lock(&self.classes);
+        self.change(id, |now| {
+            now.enabled &= enabled;
+            now.timed &= timed;
+        });
+    }
+
     /// Moves the level on behalf of the governor. Returns false and does nothing if a person holds the
     /// instrument or has set it since the move was decided.
     pub(crate) fn move_level(&self, LevelMove { id, changes, level }: LevelMove) -> bool {

@@ -7,9 +7,10 @@ use tare_engine::{
     CachedHost, Demand, DigestHash, Host, Replica, ReplicaWorker, RowLockWait, RunningTokens, Session,
     SessionCounter, SessionCounters, SessionValue, StagedSession, SystemThread,
 };
+use tare_host::governor::Governed;
 use tare_host::process::observation;
 
-use super::routing;
+use super::{routing, synch};
 use crate::host::digest::{self, Tokens};
 use crate::host::{charset, host_cache, names, replica, row_lock, session, stage, user_variable};
 
@@ -26,6 +27,12 @@ fn digests() -> Option<&'static digest::DigestFunctions> {
 fn charsets() -> Option<&'static charset::CharsetFunctions> {
     static FUNCTIONS: OnceLock<Option<charset::CharsetFunctions>> = OnceLock::new();
     FUNCTIONS.get_or_init(charset::CharsetFunctions::resolve).as_ref()
+}
+
+impl Governed for ServerHost {
+    fn lacks_locks(&self) -> bool {
+        synch::are_left()
+    }
 }
 
 impl Host for ServerHost {

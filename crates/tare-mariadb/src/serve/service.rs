@@ -8,15 +8,16 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tare_host::governor::levels;
 use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
 use tare_host::process::{ENGINE, data_directory, failure, spawn_guarded};
-use tare_host::{active, sampling, service};
+use tare_host::{active, governor, sampling, service};
 use tare_tables::{StatusRow, Table};
 use tare_wire::Endpoint;
 
 use super::{error_hook, error_log, variables};
-use crate::governor::{self, levels};
+use crate::entry::ServerHost;
 use crate::install::{self, InstallError, federated};
 use crate::interpose::folder::{self, FolderError, STORAGE_ENGINE_LOADED};
 use crate::interpose::redirect;
@@ -58,7 +59,7 @@ pub(crate) fn begin() {
     }
     match caught(serve) {
         Ok(Ok(endpoint)) => {
-            service::keep(endpoint, governor::end);
+            service::keep(endpoint);
             let watch = || {
                 // The server sets this variable itself until it is up.
                 while !error_hook::server_is_up() {
@@ -80,7 +81,7 @@ fn serve() -> Result<Endpoint, String> {
     let socket = service::socket_path(options, &datadir)?;
     tare_tables::set_status_source(status_rows);
     tare_tables::log::set_error_log_source(error_log::rows);
-    governor::begin(options);
+    governor::begin(options, &ServerHost);
     if let Err(error) = sampling::begin(options) {
         line(
             Severity::Warning,

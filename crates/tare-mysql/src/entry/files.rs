@@ -10,6 +10,7 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{FileHandle, FileRef, Source, ThreadHandle, Wait};
 use tare_host::process::{ENGINE, guard};
 
@@ -159,7 +160,7 @@ fn is_enabled(file: &File) -> bool {
     class.is_some_and(|class| class.enabled.load(Relaxed) != 0) && file.enabled.load(Relaxed) != 0
 }
 
-/// Begins an operation on an open file. `None`: it is not wanted.
+/// Begins an operation on an open file. `None`: it is not wanted; null: nor is it by anybody else.
 ///
 /// # Safety
 ///
@@ -168,8 +169,14 @@ fn is_enabled(file: &File) -> bool {
 unsafe fn begin_on_open(locker: *mut FileLocker, file: *const File, op: c_uint) -> Option<*mut FileLocker> {
     // SAFETY: the caller's promise; an instrument is never removed.
     let (of, class) = unsafe { (&*file, (*file).class.as_ref()?) };
+    // Files are closed by the end of a wait.
+    let is_off =
+        || op != STREAM_CLOSE && ENGINE.lacks_demand(Kind::File, || ENGINE.is_off(instruments::of(class)));
     if !is_enabled(of) || settled().is_none() {
         return None;
+    }
+    if is_off() {
+        return Some(null_mut());
     }
     let thread = current().map_or(null_mut(), |thread| thread.address());
     let (flags, name, class_at, slab) = (0, null(), std::ptr::from_ref(class), null_mut());

@@ -74,6 +74,9 @@ pub(super) fn count_untimed(class: ClassId) {
 #[cold]
 #[inline(never)]
 fn start_slow(class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
+    if ENGINE.is_off(class) {
+        return None;
+    }
     guard(None, || ENGINE.start_wait(class, object, source))
 }
 

@@ -8,7 +8,7 @@ use tare_host::process::guard;
 
 use crate::original::Original;
 use crate::server::thread::ServerThread;
-use crate::server::{consumers, events, memory, presence, threads};
+use crate::server::{consumers, events, instruments, memory, presence, threads};
 
 /// The built-in's functions of the same names.
 pub(crate) static DESTROY_THREAD: Original = Original::new();
@@ -104,6 +104,7 @@ macro_rules! updates {
 }
 
 fn follow_instruments() {
+    instruments::follow();
     events::follow();
     memory::follow();
 }

@@ -15,6 +15,12 @@ use crate::abi::memory::CONTROLLED_KEY;
 use crate::server::memory::{MemoryInstrument, known, met};
 use crate::server::thread::{ServerThread, current, settled};
 
+/// Flag of the key that the server keeps with a block: only its session counts it, because the engine had the
+/// instrument off.
+const UNCOUNTED_KEY: c_uint = 0x4000_0000;
+/// All flags of keys.
+const KEY_FLAGS: c_uint = CONTROLLED_KEY | UNCOUNTED_KEY;
+
 /// The key of what has no instrument, and of blocks that were not counted.
 const NOT_INSTRUMENTED: c_uint = 0;
 
@@ -65,6 +71,15 @@ extern "C" fn alloc_slow(key: c_uint, size: u64, owner: *mut *mut c_void) -> c_u
     // SAFETY: the server's promise: a place for the block's owner.
     let owner = unsafe { &mut *owner };
     *owner = null_mut();
+    if let Some(known) = known(key)
+        && known.is_of_sessions_only()
+    {
+        let thread = current().filter(|thread| thread.flag(layout().thread.instrumented));
+        return thread.map_or(NOT_INSTRUMENTED, |thread| {
+            *owner = thread.address();
+            own(thread, known, key, size) | UNCOUNTED_KEY
+        });
+    }
     let counted = guard(None, || {
         let known = met(key)?;
         Some((known, count(settled(), known, size)?))
@@ -125,6 +140,9 @@ extern "C" fn disown_controlled(thread: ServerThread, size: u64) {
 #[inline(never)]
 extern "C" fn free_slow(key: c_uint, size: u64, owner: *mut c_void) {
     let thread = current().filter(|thread| thread.address() == owner);
+    if key & UNCOUNTED_KEY != 0 {
+        return thread.into_iter().for_each(|thread| disown(thread, key, size));
+    }
     guard((), || {
         let Some(known) = met(key & !CONTROLLED_KEY) else { return };
         match thread.filter(|thread| thread.is_entered()) {
@@ -147,18 +165,23 @@ pub(crate) unsafe extern "C" fn memory_realloc(
     let owner = unsafe { &mut *owner };
     *owner = null_mut();
     guard(0, || {
-        let Some(known) = met(key & !CONTROLLED_KEY) else { return 0 };
+        let Some(known) = met(key & !KEY_FLAGS) else { return 0 };
         let thread = settled();
         // As the built-in does: first what comes, then what goes, and neither for the session.
         let counted = count(thread, known, new_size);
         match thread {
+            _ if key & UNCOUNTED_KEY != 0 => {}
             Some(_) => ENGINE.memory_free::<SESSIONS>(known.class(), old_size),
             None => ENGINE.memory_free_unowned(known.class(), old_size),
         }
         match counted {
             Some(of) => {
                 *owner = of.map_or(null_mut(), ServerThread::address);
-                key
+                key & !UNCOUNTED_KEY
+            }
+            None if known.is_of_sessions_only() => {
+                *owner = thread.map_or(null_mut(), ServerThread::address);
+                key | UNCOUNTED_KEY
             }
             None => 0,
         }
@@ -173,7 +196,7 @@ pub(crate) unsafe extern "C" fn memory_claim(
 ) -> c_uint {
     // SAFETY: the server's promise: the place of the block's owner.
     let owner = unsafe { &mut *owner };
-    let bare = key & !CONTROLLED_KEY;
+    let bare = key & !KEY_FLAGS;
     let known = guard(None, || met(bare));
     match known {
         None => {
@@ -195,6 +218,11 @@ pub(crate) unsafe extern "C" fn memory_claim(
 /// Makes a block that nobody owns the calling thread's.
 #[inline(never)]
 fn claim(known: MemoryInstrument, key: c_uint, size: u64, owner: &mut *mut c_void) -> c_uint {
+    if key & UNCOUNTED_KEY != 0 {
+        let Some(thread) = settled() else { return key };
+        *owner = thread.address();
+        return own(thread, known, key & !KEY_FLAGS, size) | UNCOUNTED_KEY;
+    }
     let thread = guard(None, || {
         let thread = settled()?;
         ENGINE.memory_alloc::<SESSIONS>(known.class(), size)??;
@@ -218,5 +246,8 @@ fn disclaim(known: MemoryInstrument, key: c_uint, size: u64, owner: *mut c_void)
     }
     // SAFETY: the server's promise: its own block, once.
     unsafe { memory_free(key, size, owner) };
+    if key & UNCOUNTED_KEY != 0 {
+        return;
+    }
     guard((), || ENGINE.memory_disowned(known.class(), size));
 }

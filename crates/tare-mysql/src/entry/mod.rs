@@ -9,6 +9,7 @@ mod kept;
 pub(crate) mod lives;
 pub(crate) mod lock_waits;
 pub(crate) mod memory;
+pub(crate) mod off;
 pub(crate) mod programs;
 pub(crate) mod short;
 pub(crate) mod sizes;

@@ -108,6 +108,25 @@ pub(crate) unsafe extern "C" fn start_socket_wait(
     unsafe { start_further_socket_wait(locker, socket, op, file, line) }
 }
 
+/// Begins a wait while some sockets' instruments are off or sampled.
+pub(crate) unsafe extern "C" fn filter_socket_wait(
+    locker: *mut ObjectLocker,
+    socket: *const Socket,
+    op: c_uint,
+    _count: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut ObjectLocker {
+    // SAFETY: the server's promise: a socket of the built-in's, which has an instrument that is never
+    // removed.
+    let class = unsafe { (*socket).class.as_ref() }.map_or(0, instruments::known);
+    if class != 0 && ENGINE.is_off(class) {
+        return null_mut();
+    }
+    // SAFETY: the server's promise.
+    unsafe { start_further_socket_wait(locker, socket, op, file, line) }
+}
+
 /// Begins a wait that is not skipped early. Apart, so that the others need no registers but the caller's.
 #[inline(never)]
 unsafe extern "C" fn start_further_socket_wait(

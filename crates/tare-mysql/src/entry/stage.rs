@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tare_engine::snapshot::Kind;
+use tare_engine::snapshot::{ClassId, Kind};
 use tare_engine::{Progress, Source, Start};
 use tare_host::process::{ENGINE, guard};
 
@@ -31,6 +31,33 @@ pub(crate) unsafe extern "C" fn start_sampled_stage(
     start_further_stage(key, file, line, thread)
 }
 
+/// Begins a stage while some of them are off or sampled, or all are off.
+pub(crate) unsafe extern "C" fn filter_stage(
+    key: c_uint,
+    file: *const c_char,
+    line: c_int,
+) -> *const StageProgress {
+    let Some(thread) = current() else { return null_mut() };
+    show(thread, key);
+    if let Some(class) = events::known_stage(key) {
+        if (class == 0 || ENGINE.is_off(class)) && is_passed(thread, class) {
+            return null_mut();
+        }
+        if ENGINE.is_class_sampled(class) && thread.slab().is_some() && ENGINE.skips_at_once() {
+            // One of another level may be in progress.
+            ENGINE.leave_stage();
+            return null_mut();
+        }
+    }
+    start_further_stage(key, file, line, thread)
+}
+
+/// Notes a stage that is off, or none, if that ends no other one.
+#[inline(always)]
+fn is_passed(thread: ServerThread, class: ClassId) -> bool {
+    thread.slab().is_some() && !matches!(ENGINE.pass_stage_fast(class), Start::Slow)
+}
+
 /// Begins a stage, which ends the one before; no stage follows if the key is 0.
 pub(crate) unsafe extern "C" fn start_stage(
     key: c_uint,
@@ -44,7 +71,7 @@ pub(crate) unsafe extern "C" fn start_stage(
 
 /// Shows a stage as the thread's state, without progress.
 #[inline(always)]
-fn show(thread: ServerThread, key: c_uint) {
+pub(super) fn show(thread: ServerThread, key: c_uint) {
     thread.number(layout().thread.stage).store(key, Relaxed);
     thread.word(layout().thread.progress).store(0, Relaxed);
 }
@@ -102,6 +129,15 @@ pub(crate) unsafe extern "C" fn end_stage() {
         return;
     }
     if settled().is_some() {
+        end_any_stage();
+    }
+}
+
+/// Ends a stage while some of them are off or sampled, or all are off.
+pub(crate) unsafe extern "C" fn filter_end() {
+    let Some(thread) = current() else { return };
+    show(thread, 0);
+    if !is_passed(thread, 0) && settled().is_some() {
         end_any_stage();
     }
 }

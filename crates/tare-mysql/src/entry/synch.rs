@@ -141,6 +141,32 @@ pub(crate) unsafe extern "C" fn start_sampled_mutex_wait(
     unsafe { start_mutex_wait(locker, mutex, op, file, line) }
 }
 
+/// Returns whether a wait is passed over at once, where some instruments are off or sampled.
+///
+/// # Safety
+///
+/// The instance is one of the built-in's, which has a class.
+#[inline(always)]
+unsafe fn is_passed_over(instance: *const Instance) -> bool {
+    // SAFETY: the caller's promise; classes are never removed.
+    let class = instruments::known(unsafe { &*(*instance).class });
+    class != 0 && (ENGINE.is_off(class) || ENGINE.is_class_sampled(class) && ENGINE.skips_at_once())
+}
+
+/// Begins a wait for a mutex while some of them are off or sampled.
+pub(crate) unsafe extern "C" fn filter_mutex_wait(
+    locker: *mut SynchLocker,
+    mutex: *const Instance,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SynchLocker {
+    // SAFETY: the server's promise.
+    unsafe {
+        if is_passed_over(mutex) { null_mut() } else { start_mutex_wait(locker, mutex, op, file, line) }
+    }
+}
+
 // Apart, so that those that are skipped need no registers but the caller's.
 #[inline(never)]
 pub(crate) unsafe extern "C" fn start_mutex_wait(
@@ -176,6 +202,20 @@ pub(crate) unsafe extern "C" fn start_sampled_rwlock_wait(
     }
     // SAFETY: the server's promise.
     unsafe { start_rwlock_wait(locker, rwlock, op, file, line) }
+}
+
+/// Begins any wait for a rwlock while some of them are off or sampled.
+pub(crate) unsafe extern "C" fn filter_rwlock_wait(
+    locker: *mut SynchLocker,
+    rwlock: *const Instance,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SynchLocker {
+    // SAFETY: the server's promise.
+    unsafe {
+        if is_passed_over(rwlock) { null_mut() } else { start_rwlock_wait(locker, rwlock, op, file, line) }
+    }
 }
 
 /// Begins any wait for a rwlock: both of the interface's functions lead to one of the built-in's.

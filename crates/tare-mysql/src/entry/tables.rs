@@ -16,6 +16,7 @@ use crate::abi::io::{NO_LOCK, ObjectLocker, TABLE, Table, TableIndex, TableShare
 use crate::abi::layout::layout;
 use crate::original::Original;
 use crate::server::carriers::{TABLE_SHARES, TABLES};
+use crate::server::further_rows;
 use crate::server::thread::{current, settled};
 
 /// The built-in's functions of the same names.
@@ -284,6 +285,11 @@ pub(crate) unsafe extern "C" fn end_table_io_wait(locker: *const ObjectLocker, r
     // SAFETY: as above.
     let Some((wait, table)) = (unsafe { begun(it) }) else { return };
     let (op, index) = (it.operation as u8, it.index as usize);
+    if rows > 1
+        && let Some(thread) = current()
+    {
+        further_rows::count(thread, rows - 1);
+    }
     let is_sampled = ENGINE.is_class_sampled(fixed::TABLE_IO);
     if !is_sampled || !ENGINE.end_tallied_table_io_fast(table, &wait, op, index, rows) {
         // SAFETY: the server's promise.
@@ -335,7 +341,7 @@ pub(crate) unsafe extern "C" fn start_table_lock_wait(
         EXTERNAL => note(&of.external_lock, kind),
         _ => {}
     }
-    let Some((_, kind)) = kind else { return null_mut() };
+    let Some((_, kind)) = kind.filter(|_| ENGINE.has_demand(Kind::TableLock)) else { return null_mut() };
     if ENGINE.is_all_sampled(Kind::TableLock) && ENGINE.skips_at_once() {
         return null_mut();
     }

@@ -7,6 +7,7 @@
 //! (`--initialize`) does not get there, nor does one that only checks its options.
 #![allow(unsafe_code)]
 
+mod levels;
 mod locks;
 mod sessions;
 mod setup;
@@ -17,16 +18,16 @@ use tare_host::options::Options;
 use tare_host::process::log::{Severity, line};
 use tare_host::process::panic::caught;
 use tare_host::process::{data_directory, failure, guard, server_version};
-use tare_host::{active, sampling, service};
+use tare_host::{active, governor, sampling, service};
 use tare_tables::active::HISTORY;
-use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
+use tare_tables::budget::{DECISIONS, PRICES};
 use tare_tables::status::STATUS;
-use tare_tables::{StatusRow, Table, TableError};
+use tare_tables::{StatusRow, Table};
 use tare_wire::Endpoint;
 
 use crate::original::Original;
 use crate::server::presence::while_there;
-use crate::server::{self, threads};
+use crate::server::{self, ServerHost, threads};
 use crate::tables::served;
 
 /// The server's function of the same name.
@@ -61,7 +62,7 @@ pub(crate) unsafe extern "C" fn start_handle_manager() {
 fn begin() {
     let Some(settings) = SETTINGS.get() else { return };
     match caught(|| serve(settings)).unwrap_or_else(|why| Err(format!("internal error: {why}"))) {
-        Ok(endpoint) => service::keep(endpoint, || {}),
+        Ok(endpoint) => service::keep(endpoint),
         Err(reason) => line(Severity::Warning, &format!("the socket answers nobody: {reason}")),
     }
 }
@@ -69,7 +70,6 @@ fn begin() {
 fn serve(settings: &'static Settings) -> Result<Endpoint, String> {
     let options = &settings.options;
     tare_tables::set_status_source(status_rows);
-    tare_tables::budget::set_keeper(&Here);
     if let Err(error) = sampling::begin(options) {
         let text = format!("no thread for the rate of samples: {error}; the weight stays as it is");
         line(Severity::Warning, &text);
@@ -80,6 +80,8 @@ fn serve(settings: &'static Settings) -> Result<Endpoint, String> {
     let datadir = data_directory().ok_or("the server does not tell its data directory")?;
     let socket = service::socket_path(options, &datadir)?;
     server::meet_all();
+    server::routing::settle();
+    governor::begin(options, &ServerHost);
     service::start(&socket, tables(settings), &server_version().unwrap_or_default(), None)
 }
 
@@ -92,14 +94,15 @@ fn refresh() {
 fn tables(settings: &Settings) -> &'static [&'static dyn Table] {
     static TABLES: OnceLock<Vec<&'static dyn Table>> = OnceLock::new();
     TABLES.get_or_init(|| {
-        let own: [&'static dyn Table; 4] = [&STATUS, &HISTORY, &setup::Instruments, &setup::Consumers];
+        let own: [&'static dyn Table; 7] =
+            [&STATUS, &HISTORY, &setup::Instruments, &setup::Consumers, &levels::Levels, &PRICES, &DECISIONS];
         let of_sessions = sessions::TABLES.into_iter().filter(|_| settings.has_sessions);
         own.into_iter().chain(of_sessions).chain(served::tables_with(settings.has_memory)).collect()
     })
 }
 
-/// Returns the rows of `tare_status` that the engine does not know: the server, tare's state, sampling, the
-/// active session history, the endpoint.
+/// Returns the rows of `tare_status` that the engine does not know: the server, tare's state, levels,
+/// sampling, the active session history, the budget, the endpoint.
 fn status_rows() -> Vec<StatusRow> {
     let socket = SETTINGS.get().and_then(|settings| {
         let path = service::socket_path(&settings.options, &data_directory()?).ok()?;
@@ -112,25 +115,14 @@ fn status_rows() -> Vec<StatusRow> {
         ("pid", std::process::id().to_string()),
         ("socket", socket.unwrap_or_default()),
     ];
+    rows.extend(
+        SETTINGS.get().map(|settings| (governor::levels::ROW, governor::levels::shown(&settings.options))),
+    );
     rows.extend(sampling::status_rows());
     rows.extend(active::status_rows());
-    rows.extend(service::answered());
-    rows.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
-}
-
-/// Sets rows of `tare_status`. There is no budget here.
-struct Here;
-
-impl Keeper for Here {
-    fn prices(&self) -> Vec<PriceRow> {
-        Vec::new()
-    }
-
-    fn decisions(&self) -> Vec<DecisionRow> {
-        Vec::new()
-    }
-
-    fn set(&self, name: &str, value: &str) -> Option<Result<(), TableError>> {
-        sampling::set(name, value).or_else(|| active::set(name, value))
-    }
+    let known = |(name, value): (&'static str, String)| -> StatusRow { (name.into(), value.into()) };
+    let mut rows: Vec<StatusRow> = rows.into_iter().map(known).collect();
+    rows.extend(governor::status_rows());
+    rows.extend(service::answered().into_iter().map(known));
+    rows
 }

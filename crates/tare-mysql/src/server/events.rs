@@ -11,7 +11,9 @@ use tare_engine::fixed;
 use tare_engine::snapshot::{ClassId, Kind, Properties};
 use tare_host::process::{ENGINE, guard};
 
+use super::flags::{self, News};
 use super::instruments::{Find, name, register};
+use super::presence::while_there;
 use crate::abi::Class;
 use crate::abi::events::PROGRESS;
 use crate::abi::lists::STAGE_PREFIX_LENGTH;
@@ -137,24 +139,46 @@ pub(crate) fn meet_all() {
     }
 }
 
-/// Sets the engine's flags of an instrument to the built-in's.
+/// Sets the engine's flags of an instrument to the built-in's, if these are new.
 pub(super) fn follow_one(id: ClassId, class: &Class) {
-    let [enabled, timed] = [&class.enabled, &class.timed].map(|flag| flag.load(Relaxed) != 0);
-    if id != 0 && ENGINE.instrument_flags(id) != (enabled, timed) {
-        ENGINE.set_instrument(id, Some(enabled), Some(timed));
+    match flags::news(id, class) {
+        None => {}
+        Some(News::First { enabled, timed }) => ENGINE.restrict_instrument(id, enabled, timed),
+        Some(News::Changed { enabled, timed }) => ENGINE.set_instrument(id, Some(enabled), Some(timed)),
     }
+}
+
+/// Returns every instrument with the engine's number; 0: not met yet.
+fn known() -> impl Iterator<Item = (ClassId, &'static Class)> {
+    let stages = STAGES.all().map(|(key, class)| (STAGES.known.get(key as usize), class));
+    let statements = STATEMENTS.all().map(|(_, class)| (STATEMENTS.known.get(class.index as usize), class));
+    let known = |place: Option<&AtomicU16>| place.map_or(0, |known| known.load(Relaxed));
+    let listed = stages.chain(statements).map(move |(place, class)| (known(place), class));
+    listed.chain(TRANSACTION.get().map(|class| (fixed::TRANSACTION, *class)))
 }
 
 /// Sets the engine's flags of every instrument to the built-in's, after somebody has updated those.
 pub(crate) fn follow() {
-    for (key, class) in STAGES.all() {
-        follow_one(STAGES.known[key as usize].load(Relaxed), class);
+    for (id, class) in known() {
+        follow_one(id, class);
     }
-    for (_, class) in STATEMENTS.all() {
-        let known = STATEMENTS.known.get(class.index as usize).map_or(0, |known| known.load(Relaxed));
-        follow_one(known, class);
+}
+
+/// Switches off what the server has off, after somebody has set levels: the server calls for these
+/// instruments, too.
+pub(super) fn keep_off() {
+    keep_off_of(|| known().collect());
+}
+
+/// Does that for these instruments.
+pub(super) fn keep_off_of(known: impl FnOnce() -> Vec<(ClassId, &'static Class)>) {
+    let are_off = |(id, class): &(ClassId, &'static Class)| *id != 0 && class.enabled.load(Relaxed) == 0;
+    let off = while_there(|| known().into_iter().filter(are_off).collect::<Vec<_>>());
+    for (id, _) in off.into_iter().flatten() {
+        if !ENGINE.is_off(id) {
+            ENGINE.restrict_instrument(id, false, true);
+        }
     }
-    follow_transactions();
 }
 
 /// Sets the engine's flags of the instrument of transactions to the built-in's, which has read them from its

@@ -22,6 +22,11 @@ impl Host for ServerHost {
         routing::decide(kind, demand);
     }
 
+    fn stop_reporting_stages(&self) -> bool {
+        routing::stop_reporting_stages();
+        true
+    }
+
     fn digest(&self, tokens: &[u8], _: u32) -> Option<DigestHash> {
         digest::of(tokens)
     }

@@ -12,6 +12,7 @@ use tare_engine::Registration;
 use tare_engine::snapshot::{ClassId, Kind, Properties};
 use tare_host::process::{ENGINE, guard};
 
+use super::flags::{self, News};
 use crate::abi::Class;
 
 /// The most instruments of waits. Those with a higher number are not counted.
@@ -38,6 +39,7 @@ fn meet(class: &Class) -> ClassId {
     guard(0, || {
         let Some(known) = KNOWN.get(class.index as usize) else { return 0 };
         let Some(id) = register(class, Kind::of_wait, Properties::default()) else { return 0 };
+        let _first = flags::news(id, class);
         known.store(id, Relaxed);
         id
     })
@@ -100,6 +102,19 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Class> {
 pub(crate) fn meet_all() {
     for class in listed() {
         of(class);
+    }
+}
+
+/// Notes which instruments a person has switched. The engine has them on: what is off the server does not
+/// call for.
+pub(crate) fn follow() {
+    for class in all() {
+        let id = of(class);
+        if let Some(News::Changed { enabled, .. }) = flags::news(id, class) {
+            ENGINE.set_instrument(id, Some(true), None);
+            // Without events nothing is there to hold, and the others of its kind may sleep.
+            ENGINE.set_held(id, enabled);
+        }
     }
 }
 

@@ -6,11 +6,12 @@ use std::ffi::{c_uint, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use tare_engine::snapshot::{ClassId, Kind, Properties};
+use tare_engine::snapshot::{ClassId, Consumer, Kind, Properties};
 use tare_host::process::ENGINE;
 
-use super::events::follow_one;
+use super::events::{follow_one, keep_off_of};
 use super::instruments::{Find, name, register};
+use super::presence::while_there;
 use super::thread::ServerThread;
 use crate::abi::Class;
 use crate::abi::layout::layout;
@@ -40,8 +41,10 @@ impl MemoryInstrument {
     const SERVER_WIDE: u32 = 1 << 17;
     /// It is one of memory that belongs to the thread which allocates it.
     const OF_THREADS: u32 = 1 << 18;
-    /// It is such a one, and on.
+    /// It is such a one, and the engine counts it.
     const USUAL: u32 = 1 << 19;
+    /// The server has it on.
+    const ENABLED: u32 = 1 << 20;
 
     #[inline(always)]
     pub(crate) fn class(self) -> ClassId {
@@ -64,6 +67,14 @@ impl MemoryInstrument {
     #[inline(always)]
     pub(crate) fn is_usual(self) -> bool {
         self.0 & MemoryInstrument::USUAL != 0
+    }
+
+    /// Returns whether the server has it on and the engine has not: its memory is only the sessions'.
+    pub(crate) fn is_of_sessions_only(self) -> bool {
+        let needed = MemoryInstrument::OF_THREADS | MemoryInstrument::ENABLED;
+        self.0 & needed == needed
+            && ENGINE.is_off(self.class())
+            && ENGINE.consumer(Consumer::GlobalInstrumentation)
     }
 
     /// Returns whether its memory belongs to no thread.
@@ -122,6 +133,7 @@ fn flags(id: ClassId, class: &Class) -> u32 {
     let is_of_threads = ENGINE.is_memory_of_threads(id);
     let (is_enabled, _) = ENGINE.instrument_flags(id);
     flag(is_of_threads, MemoryInstrument::OF_THREADS)
+        | flag(class.enabled.load(Relaxed) != 0, MemoryInstrument::ENABLED)
         | flag(is_of_threads && is_enabled, MemoryInstrument::USUAL)
         | flag(class.enforced_flags.load(Relaxed) & CONTROLLED != 0, MemoryInstrument::CONTROLLED)
         | flag(class.flags & SERVER_WIDE != 0, MemoryInstrument::SERVER_WIDE)
@@ -149,14 +161,30 @@ pub(crate) fn meet_all() {
     }
 }
 
+/// Returns the engine's number of an instrument; 0: it is not met yet.
+fn id(key: c_uint) -> ClassId {
+    known(key).map_or(0, MemoryInstrument::class)
+}
+
 /// Sets the engine's flags of every instrument to the built-in's, after somebody has updated those.
 pub(crate) fn follow() {
-    for (key, class) in all() {
-        let id = known(key).map_or(0, MemoryInstrument::class);
-        if id != 0 {
-            KNOWN[key as usize].store(followed(id, class).0, Relaxed);
-        }
+    for (key, class) in all().filter(|(key, _)| id(*key) != 0) {
+        KNOWN[key as usize].store(followed(id(key), class).0, Relaxed);
     }
+}
+
+/// Switches off what the server has off, after somebody has set levels, and notes what the engine counts.
+pub(super) fn keep_off() {
+    keep_off_of(|| all().map(|(key, class)| (id(key), class)).collect());
+    while_there(|| {
+        for (key, class) in all().filter(|(key, _)| id(*key) != 0) {
+            let now = || u32::from(id(key)) | flags(id(key), class);
+            // Somebody may update the built-in's meanwhile.
+            while KNOWN[key as usize].load(Relaxed) != now() {
+                KNOWN[key as usize].store(now(), Relaxed);
+            }
+        }
+    });
 }
 
 impl MemoryUse {

@@ -16,7 +16,7 @@ use tare_host::process::{Segments, symbol};
 use super::checks::{self, Program};
 use super::disable_reason::DisableReason;
 use super::parts::{Part, Parts};
-use crate::entry::{lives, lock_waits, short, sizes, stage, statement, synch};
+use crate::entry::{lives, lock_waits, off, short, sizes, sockets, stage, statement, synch, tables};
 use crate::original::Original;
 use crate::serve;
 use crate::server::routing::{self, Route};
@@ -193,9 +193,9 @@ impl Functions {
         let led = unsafe { lead(&self.leads) }.map_err(|error| DisableReason::Code(error.to_string()))?;
         // SAFETY: routes are functions of one type.
         let targets = unsafe { led.targets() };
-        routing::set(routed().into_iter().filter_map(|(kind, usual, sampled)| {
+        routing::set(routed().into_iter().filter_map(|(kind, usual, [filtered, sampled, off])| {
             let at = self.leads.iter().position(|(_, to)| *to == usual)?;
-            Some(Route { kind, target: &targets[at], usual, sampled })
+            Some(Route { kind, target: &targets[at], usual, filtered, sampled, off })
         }));
         // The functions lead here for good.
         std::mem::forget(led);
@@ -203,25 +203,61 @@ impl Functions {
     }
 }
 
-/// Returns the functions of a kind in whose place others of the same type stand while all its instruments are
-/// sampled.
-fn routed() -> [(Kind, usize, usize); 3] {
+/// Returns the functions of a kind in whose place others of the same type stand: while some of its
+/// instruments are off or sampled, while all are sampled, and while all are off.
+fn routed() -> [(Kind, usize, [usize; 3]); 9] {
+    let nothing = off::nothing as *const () as usize;
+    let only_off = |kind, usual: usize| (kind, usual, [usual, usual, nothing]);
     [
         (
             Kind::Mutex,
             synch::start_mutex_wait as *const () as usize,
-            synch::start_sampled_mutex_wait as *const () as usize,
+            [
+                synch::filter_mutex_wait as *const () as usize,
+                synch::start_sampled_mutex_wait as *const () as usize,
+                nothing,
+            ],
         ),
         (
             Kind::Rwlock,
             synch::start_rwlock_wait as *const () as usize,
-            synch::start_sampled_rwlock_wait as *const () as usize,
+            [
+                synch::filter_rwlock_wait as *const () as usize,
+                synch::start_sampled_rwlock_wait as *const () as usize,
+                nothing,
+            ],
         ),
         (
             Kind::Stage,
             stage::start_stage as *const () as usize,
-            stage::start_sampled_stage as *const () as usize,
+            [
+                stage::filter_stage as *const () as usize,
+                stage::start_sampled_stage as *const () as usize,
+                off::start_stage as *const () as usize,
+            ],
         ),
+        (
+            Kind::Stage,
+            stage::end_stage as *const () as usize,
+            [
+                stage::filter_end as *const () as usize,
+                stage::end_stage as *const () as usize,
+                off::end_stage as *const () as usize,
+            ],
+        ),
+        (
+            Kind::Socket,
+            sockets::start_socket_wait as *const () as usize,
+            [
+                sockets::filter_socket_wait as *const () as usize,
+                sockets::start_socket_wait as *const () as usize,
+                nothing,
+            ],
+        ),
+        only_off(Kind::Cond, synch::start_cond_wait as *const () as usize),
+        only_off(Kind::Idle, short::start_idle_wait as *const () as usize),
+        only_off(Kind::Metadata, short::start_metadata_wait as *const () as usize),
+        only_off(Kind::TableIo, tables::start_table_io_wait as *const () as usize),
     ]
 }
 

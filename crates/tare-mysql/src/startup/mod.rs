@@ -117,15 +117,18 @@ fn config(options: Options) -> Config {
         reports_free_locks: true,
         // Until the built-in has read its options.
         consumers: vec![Consumer::GlobalInstrumentation, Consumer::ThreadInstrumentation],
-        instruments: Box::new(move |name| Initial { level: level(&options, name), ..Initial::default() }),
+        instruments: Box::new(move |name| initial(&options, name)),
         ..Config::default()
     }
 }
 
-/// Returns the level of an instrument.
-fn level(options: &Options, name: &str) -> Recording {
-    match options.level(name) {
+/// Returns the level of an instrument that the built-in has on, and whether a person has set it.
+fn initial(options: &Options, name: &str) -> Initial {
+    let setting = options.level(name);
+    let level = match setting {
         Some(LevelSetting::At(level)) => level,
         _ => Recording::Lean,
-    }
+    };
+    let enabled = setting != Some(LevelSetting::Off);
+    Initial { enabled, level, held: options.is_named(name), ..Initial::default() }
 }

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)]
 
 mod active;
+mod budget;
 mod chaos;
 mod errors;
 mod events;

@@ -8,7 +8,7 @@ use tare_testkit::eventually;
 use tare_testkit::mysql_server::Mysql;
 use tare_testkit::server::patience;
 
-use crate::{number, rows, subject};
+use crate::{library, number, rows, subject};
 
 /// A limit of 4 MiB, and a statement that needs more.
 const LIMIT: &str = "SET GLOBAL connection_memory_limit = 4194304";
@@ -78,6 +78,11 @@ fn a_session_that_needs_too_much_is_killed() {
     assert!(reference.below && reference.is_killed && reference.others_live);
     assert_eq!([reference.above, reference.all], TOO_MUCH.map(Some));
     let Some(mut server) = subject(&[]) else { return };
+    assert_eq!(limits(&server), reference);
+    assert!(server.runs());
+    // A level of tare's, which a budget may lower, is no reason to let it live.
+    let server = Mysql::preloaded(&library(), "level=lean; level=memory/%=off", &[]).expect("a server");
+    let mut server = server.expect("it was there before");
     assert_eq!(limits(&server), reference);
     assert!(server.runs());
 }

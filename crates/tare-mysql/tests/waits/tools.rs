@@ -14,7 +14,7 @@ use crate::socket::path;
 use crate::subject;
 
 /// Returns what `tare top --once` prints.
-fn top(socket: &Address, view: View) -> String {
+pub fn top(socket: &Address, view: View) -> String {
     let mut reader = Reader::open(socket.clone()).expect("tare's socket");
     let mut state = State::new(view, Duration::from_millis(200), "");
     once::look_twice(&mut reader, &mut state, &AtomicBool::new(false))

@@ -4,12 +4,11 @@ use tare_budget::account::{CONNECTIONS, OWN};
 use tare_budget::board::percent;
 use tare_budget::governor::Slowed;
 use tare_budget::{Budget, Cost, CostAccount, Level};
-use tare_host::options::BUDGET_WITH_LOCKS;
 use tare_tables::budget::{NumberWithInterval, PriceRow};
 
 use super::watch::{Budgets, SampleFindings};
 use super::{BUDGET, BUDGET_P95, BUDGET_STRICT, GovernorState};
-use crate::entry::synch;
+use crate::options::BUDGET_WITH_LOCKS;
 
 /// The rows of `tare_status` that exist if there are prices.
 pub(super) const STATUS: [&str; 10] = [
@@ -40,7 +39,7 @@ pub(super) fn status(shared: &GovernorState) -> [String; STATUS.len()] {
         state(shared),
         of_last(share, "unknown: no sample yet"),
         of_last(slowed, "unknown: no sample yet"),
-        cut(shared.last.as_ref()),
+        cut(shared.last.as_ref(), shared.server.is_some_and(|server| server.lacks_locks())),
         shared.looks.to_string(),
         origin.unwrap_or_default(),
         of_last(machine, "unknown: no sample yet"),
@@ -159,14 +158,14 @@ fn left() -> String {
 }
 
 /// Returns what is given up, by kind and level, and the kinds that sleep.
-fn cut(seen: Option<&SampleFindings>) -> String {
+fn cut(seen: Option<&SampleFindings>, lacks_locks: bool) -> String {
     let part = |((kind, level), count): (&(_, _), &usize)| format!("{count} {kind} to {level}");
     let of_look = |seen: &SampleFindings| {
         let asleep = seen.asleep.iter().map(|kind| format!("{kind}, all others, to {}", Level::Off));
         seen.cut.iter().map(part).chain(asleep).collect()
     };
     let mut parts: Vec<String> = seen.map_or_else(Vec::new, of_look);
-    if synch::are_left() {
+    if lacks_locks {
         parts.push(left());
     }
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }

@@ -9,14 +9,16 @@ use tare_budget::board::Switched;
 use tare_budget::governor::Slowed;
 use tare_budget::{
     Budget, Connections, CostAccount, Decision, Governor, GovernorRules, GovernorSample, Held, Kind, Level,
-    Move, Prices, Resampled, SampleChance, StatementSumsRule, Switch, Uncounted, Work, pace,
+    Move, Prices, Resampled, SampleChance, StatementSumsRule, Switch, Uncounted, Work, count_table_waits,
+    pace,
 };
 use tare_engine::{Engine, SampleRate, SamplingState};
-use tare_host::process::clock;
 
+use super::Governed;
 use super::connections::{self, ThreadClock};
 use super::counts::EngineCounts;
 use super::hand::MovedInstruments;
+use crate::process::clock;
 
 /// The CPU time in nanoseconds assumed for a statement if the number of statements is not reported; then all
 /// loads are alike.
@@ -84,6 +86,7 @@ pub(super) struct GovernorWatch {
     before: CountsReading,
     /// Whether `before` was read; otherwise it is the server's start.
     has_read: bool,
+    server: &'static dyn Governed,
     clock: ThreadClock,
     uncounted: Uncounted,
     /// The measure by which prices follow the machine's speed; set at the first sample.
@@ -120,7 +123,12 @@ pub(super) struct SampleFindings {
 impl GovernorWatch {
     /// Creates the governor. `start` is when the server started, by the monotonic clock: the first interval
     /// begins there.
-    pub(super) fn new(prices: Prices, clock: ThreadClock, start: Duration) -> GovernorWatch {
+    pub(super) fn new(
+        prices: Prices,
+        server: &'static dyn Governed,
+        clock: ThreadClock,
+        start: Duration,
+    ) -> GovernorWatch {
         let governor = Governor::new(Budgets::default().rules(), prices);
         let at = SampleStart { now: start, cpu: Duration::ZERO };
         let before = CountsReading { at, ..CountsReading::default() };
@@ -129,6 +137,7 @@ impl GovernorWatch {
             hand: MovedInstruments::default(),
             before,
             has_read: false,
+            server,
             clock,
             uncounted: Uncounted::default(),
             work: None,
@@ -159,10 +168,11 @@ impl GovernorWatch {
     }
 
     fn read(&self, engine: &Engine, at: SampleStart, budgets: Budgets) -> CountsReading {
+        self.server.refresh();
         let connections = budgets.p95.map(|_| connections::read(engine, self.clock));
         let SamplingState { begun, chosen, .. } = engine.sampling();
         CountsReading {
-            counts: EngineCounts::read(engine),
+            counts: EngineCounts::read(engine, self.server),
             connections: connections.unwrap_or_default(),
             begun,
             chosen,
@@ -180,7 +190,11 @@ impl GovernorWatch {
         self.before = reading;
         self.has_read = true;
         let board = self.hand.board(engine, &look.events);
-        self.uncounted.complete(&mut look, &board.switches, done);
+        if self.server.reports_metadata_locks() {
+            self.uncounted.complete(&mut look, &board.switches, done);
+        } else if let Some(calls) = done.calls {
+            count_table_waits(&mut look, calls);
+        }
         let is_idle = pace::is_idle(look.cpu, elapsed);
         let decision = if is_idle || budgets.are_none() {
             Decision::nothing(self.governor.account_of(&board.switches, &look), None)
@@ -191,6 +205,9 @@ impl GovernorWatch {
         let by_persons = held_cost(&board.switches, &decision.account, Held::Person);
         let by_persons = decision.account.share_of(by_persons).ns;
         let moves = self.hand.apply(engine, &board, decision.moves);
+        if !moves.is_empty() {
+            self.server.levels_changed();
+        }
         if let Some(Resampled { to, .. }) = decision.resampled {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rate
             engine.limit_sampling(look.sampling.is_some_and(|it| to < it.most).then_some(to as u32));
@@ -215,7 +232,11 @@ impl GovernorWatch {
     /// Restores everything that was moved. Returns the number of instruments.
     pub(super) fn put_back(&mut self, engine: &Engine) -> usize {
         engine.limit_sampling(None);
-        self.hand.put_back(engine)
+        let put_back = self.hand.put_back(engine);
+        if put_back > 0 {
+            self.server.levels_changed();
+        }
+        put_back
     }
 
     /// Returns the current duration of a run of work in nanoseconds, if the prices say what it took where
@@ -228,7 +249,7 @@ impl GovernorWatch {
 
     fn since(&mut self, CountsReading { counts, connections, at, .. }: &CountsReading) -> GovernorSample {
         let cpu = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
-        let statements = counts.questions_since(&self.before.counts);
+        let statements = counts.statements_since(&self.before.counts);
         GovernorSample {
             now: at.now,
             cpu,

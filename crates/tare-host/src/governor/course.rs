@@ -11,6 +11,7 @@ use tare_engine::snapshot::{ClassId, EventType, Kind as InstrumentKind, Properti
 use tare_engine::{Recording, Registration, SampleRate, ThreadRef};
 use tare_rig::{IDLE, MUTEX, Rig, STAGE, STATEMENT, small};
 
+use super::Governed;
 use super::watch::{Budgets, GovernorWatch, SampleFindings, SampleStart};
 
 /// Returns the same prices for all kinds, high enough that a test needs few events.
@@ -26,6 +27,11 @@ fn prices() -> Prices {
     }
     Prices::read(&text).unwrap()
 }
+
+/// A server whose sessions have counters.
+struct Counted;
+
+impl Governed for Counted {}
 
 /// A governor that samples every five seconds, with the same CPU time used in each interval.
 struct Scenario {
@@ -47,7 +53,7 @@ impl Scenario {
         rig.set_thread_account(thread, b"a", b"h");
         rig.begin_session(thread, thread.thread_id());
         let budgets = Budgets { all: Budget::read(budget), p95: None, is_strict: false };
-        let watch = GovernorWatch::new(prices(), |_| None, Duration::ZERO);
+        let watch = GovernorWatch::new(prices(), &Counted, |_| None, Duration::ZERO);
         let mut course = Scenario { rig, watch, at: SampleStart::default(), questions: 0, budgets };
         course.set_all(Recording::Lean);
         course.ask(0);
@@ -397,7 +403,7 @@ fn nothing_is_decided_about_an_idle_server() {
 fn a_first_look_without_a_budget_is_as_long_as_the_server_is_up_not_its_machine() {
     let mut course = Scenario::new("1%");
     let start = Duration::from_secs(86_400);
-    course.watch = GovernorWatch::new(prices(), |_| None, start);
+    course.watch = GovernorWatch::new(prices(), &Counted, |_| None, start);
     course.budgets = Budgets::default();
     course.at = SampleStart { now: start, cpu: Duration::ZERO };
     assert_eq!(course.watch.last(), None, "no sample yet");
@@ -436,7 +442,7 @@ impl ConnectionPair {
         let mut course = Scenario::new("100%");
         course.budgets = Budgets { all: None, p95: Budget::read(p95), is_strict: false };
         let clock = |os_id: u64| THREADS_USED.with_borrow(|used| used.get(&os_id).copied());
-        course.watch = GovernorWatch::new(prices(), clock, Duration::ZERO);
+        course.watch = GovernorWatch::new(prices(), &Counted, clock, Duration::ZERO);
         let threads = [course.rig.thread(), course.rig.thread()];
         threads.iter().zip(1..).for_each(|(thread, os_id)| course.rig.set_thread_os_id(thread, os_id));
         THREADS_USED.set([(1, Duration::ZERO), (2, Duration::ZERO)].into());

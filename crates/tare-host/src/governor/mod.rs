@@ -3,17 +3,22 @@
 //!
 //! With a budget, a thread of tare samples every few seconds. Without one there is no thread, and whoever
 //! reads the account takes the sample. [`tare_budget`] decides, as for `tare govern`. A sample reads what the
-//! engine counted, like any reader: it takes no lock of the server and calls none of its functions.
+//! engine counted, like any reader: it takes no lock of the server and calls none of its functions. What the
+//! engine does not know of the server, [`Governed`] tells.
 
 mod connections;
 mod counts;
 #[cfg(test)]
 mod course;
+mod governed;
 mod hand;
 mod ledger;
-pub(crate) mod levels;
+pub mod levels;
 mod shown;
 mod watch;
+
+pub use counts::ServerWork;
+pub use governed::Governed;
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -25,12 +30,12 @@ use tare_budget::{Budget, PricedProvider, Prices, Resampled};
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::{StatusRow, StatusValue, TableError};
 
+use crate::options::Options;
+use crate::process::log::{Severity, line};
+use crate::process::panic::caught;
+use crate::process::{ENGINE, clock, guarded, spawn};
+use crate::{active, sampling};
 use ledger::Ledger;
-use tare_host::options::Options;
-use tare_host::process::log::{Severity, line};
-use tare_host::process::panic::caught;
-use tare_host::process::{ENGINE, clock, guarded, spawn};
-use tare_host::{active, sampling};
 use watch::{Budgets, GovernorWatch, SampleFindings, SampleStart};
 
 /// The shortest time between two samples taken by readers of the account.
@@ -55,6 +60,7 @@ static SHARED: Mutex<GovernorState> = Mutex::new(GovernorState {
     looks: 0,
     last: None,
     is_over: false,
+    server: None,
 });
 /// Signals a change of [`SHARED`] to the governor and to whoever waits for its end.
 static CHANGED: Condvar = Condvar::new();
@@ -73,6 +79,7 @@ struct GovernorState {
     last: Option<SampleFindings>,
     /// Whether it was reported that a budget cannot be kept.
     is_over: bool,
+    server: Option<&'static dyn Governed>,
 }
 
 /// Locks a mutex, ignoring poison: a panic leaves the numbers of one sample, which the next one replaces.
@@ -80,22 +87,29 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads the prices, starts showing the account and, if a budget is set, starts keeping it.
-pub(crate) fn begin(options: &Options) {
+/// Reads the prices, starts showing the account and, if a budget is set, starts keeping it. From now on the
+/// rows of `tare_status` that can be updated are set here.
+pub fn begin(options: &Options, server: &'static dyn Governed) {
+    tare_tables::budget::set_keeper(&Here);
+    lock(&SHARED).server = Some(server);
     let (prices, origin) = match prices(options) {
         Ok(found) => found,
         Err(error) => return line(Severity::Warning, &format!("no prices, no account: {error}")),
     };
-    *lock(&WATCH) = Some(GovernorWatch::new(prices.clone(), clock::of_thread, clock::now()));
+    *lock(&WATCH) = Some(GovernorWatch::new(prices.clone(), server, clock::of_thread, clock::now()));
     {
         let mut shared = lock(&SHARED);
         shared.prices = Some((prices, origin));
         shared.every = Duration::from_secs(options.budget_every.into());
         shared.budgets.is_strict = options.budget_strict;
     }
-    tare_tables::budget::set_keeper(&Here);
     set(BUDGET, options.budget);
     set(BUDGET_P95, options.budget_p95);
+}
+
+/// Returns the server; `None`: nothing has begun.
+fn server() -> Option<&'static dyn Governed> {
+    lock(&SHARED).server
 }
 
 /// Returns the prices of the option's file, or those that ship, with a text about their origin.
@@ -322,7 +336,7 @@ fn wall_us() -> u64 {
 
 /// Returns the rows of `tare_status` about the budget. A sample is taken only if a value is read, because it
 /// takes longer than everything else there.
-pub(crate) fn status_rows() -> Vec<StatusRow> {
+pub fn status_rows() -> Vec<StatusRow> {
     if lock(&SHARED).prices.is_none() {
         return vec![];
     }

@@ -3,12 +3,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use tare_host::options::{DEFAULT_LEVEL, LevelRule, LevelSetting, Options};
-use tare_host::process::ENGINE;
+use crate::options::{DEFAULT_LEVEL, LevelRule, LevelSetting, Options};
+use crate::process::ENGINE;
 use tare_tables::TableError;
 
 /// The row's name.
-pub(crate) const ROW: &str = "level";
+pub const ROW: &str = "level";
 /// The error text that lists the allowed values.
 const ALLOWED: &str = "it may be exact, lean, sampled, sums, counts or off, alone or as pattern=LEVEL, or several of these with commas between";
 
@@ -17,7 +17,7 @@ static SET: Mutex<Option<String>> = Mutex::new(None);
 
 /// Returns the row's value: the one set last, or the option's. Instruments may have other levels since;
 /// `tare_levels` shows them.
-pub(crate) fn shown(options: &Options) -> String {
+pub fn shown(options: &Options) -> String {
     let set = SET.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let text = set.unwrap_or_else(|| text(&options.levels));
     if text.is_empty() { DEFAULT_LEVEL.name().to_owned() } else { text }
@@ -59,6 +59,10 @@ pub(crate) fn set(value: &str) -> Result<(), TableError> {
     let mut set = SET.lock().unwrap_or_else(PoisonError::into_inner);
     ENGINE.set_levels(&settings);
     *set = Some(text(&rules));
+    drop(set);
+    if let Some(server) = super::server() {
+        server.levels_changed();
+    }
     Ok(())
 }
 
