@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Counts the instructions of a transaction in MySQL 9.7, inside the server's do_command.
+"""Counts the instructions of a transaction in MySQL, inside the server's do_command.
 
     scripts/mysql_instructions.py off|defaults|everything|sampled [LIBRARY]
 
 Valgrind's callgrind counts the connection's thread; sysbench sends twice as many transactions the second time, and the
 difference of both is what one takes. `sampled` needs the library of `make provider-mysql`. Needs valgrind, sysbench, the
-client `mariadb`, and the server of `scripts/hosts.sh mysql`; run it as root. About 10 minutes on 2 cores.
+client `mariadb`, and a server of `scripts/hosts.sh mysql`: 9.7.4, or the one that `TARE_MYSQL` names (8.4, 8, 9-ubuntu). Run
+it as root. About 10 minutes on 2 cores.
 """
 
 import glob
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 
-HOST = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.hosts/mysql-9"))
+HOST = os.path.realpath(os.path.join(os.path.dirname(__file__), f"../.hosts/mysql-{os.environ.get('TARE_MYSQL', '9')}"))
 CONSUMERS = (
     "stages-current stages-history stages-history-long statements-history-long transactions-history-long "
     "waits-current waits-history waits-history-long"

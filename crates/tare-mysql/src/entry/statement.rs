@@ -146,10 +146,10 @@ fn open(it: &StatementLocker) -> Option<Statement> {
 /// Opens a statement of a stored program.
 #[inline(never)]
 fn open_of_program(class: ClassId, it: &StatementLocker) -> Option<Statement> {
+    inlined::catch_up_outer();
     if ENGINE.skips_instruction(class) {
         return None;
     }
-    inlined::catch_up_outer();
     let program = programs::known(it.program);
     if let Some(program) = program
         && let Some(statement) = ENGINE.open_next_statement_fast::<EXTENDED>(class, it.charset, program)
@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn refine_statement(
     let Some(it) = (unsafe { locker.as_mut() }) else { return returned };
     // SAFETY: as above; instruments are never removed.
     if let (Some(statement), Some(class)) = unsafe { (kept(it), it.class.as_ref()) } {
-        inlined::catch_up(statement);
+        inlined::catch_up_refined(statement, class);
         let is_wanted = guard(false, || ENGINE.refine_statement(statement, events::statement(class)));
         if !is_wanted {
             let _peaks = end_memory(it);

@@ -6,7 +6,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::mysql_server::Mysql;
 
-use crate::{number, rows, subject};
+use crate::{library, number, rows, subject};
 
 /// Columns that differ: TABLE COLUMN REASON, one a line.
 const DIFFERENCES: &str = include_str!("event_differences.txt");
@@ -203,4 +203,40 @@ fn events_are_those_of_the_built_in() {
         different.extend(all_ours.difference(&all_theirs).take(8).map(|row| format!("  tare:     {row}")));
     }
     assert!(different.is_empty(), "more than event_differences.txt allows:\n{}", different.join("\n"));
+}
+
+/// Some builds tell it by a call, others only in the session.
+#[test]
+fn the_number_of_a_statement_is_that_of_the_session() {
+    let options = ["--performance-schema-consumer-events-statements-history-long=ON"];
+    let Some(server) = Mysql::preloaded(&library(), "level=lean", &options).expect("a server") else {
+        return;
+    };
+    let (mut worker, mut reader) = (server.client().expect("a client"), server.client().expect("a client"));
+    worker.query_drop("CREATE DATABASE numbered").expect("a schema");
+    worker.query_drop("CREATE PROCEDURE numbered.p() BEGIN DO 11; DO 12; END").expect("a procedure");
+    for sql in ["DO 1", "DO 2", "CALL numbered.p()", "DO 3"] {
+        worker.query_drop(sql).expect(sql);
+    }
+    let prepared = worker.prep("DO 4").expect("a statement");
+    worker.exec_drop(&prepared, ()).expect("an execution");
+    worker.query_drop("DO 5").expect("a statement");
+    worker.ping().expect("a ping");
+    let thread = number(&mut worker, "SELECT ps_current_thread_id()");
+    let sql = format!(
+        "SELECT SQL_TEXT, STATEMENT_ID FROM performance_schema.events_statements_history_long \
+         WHERE THREAD_ID = {thread} AND (SQL_TEXT LIKE 'DO %' OR SQL_TEXT LIKE 'CALL%') \
+         AND EVENT_NAME NOT LIKE '%Prepare' ORDER BY STATEMENT_ID"
+    );
+    let texts = rows(&mut reader, &sql);
+    let numbers: BTreeSet<u64> =
+        texts.iter().map(|row| row[1].as_deref().and_then(|id| id.parse().ok()).expect("a number")).collect();
+    assert_eq!(numbers.len(), texts.len(), "{texts:?}");
+    let texts: Vec<&str> = texts.iter().filter_map(|row| row[0].as_deref()).collect();
+    // Before 9.0 the server tells no text of what a client executes.
+    let is_new =
+        rows(&mut reader, "SELECT VERSION()")[0][0].as_deref().is_some_and(|it| !it.starts_with('8'));
+    let executed = if is_new { &["DO 4"][..] } else { &[] };
+    let before = ["DO 1", "DO 2", "CALL numbered.p()", "DO 11", "DO 12", "DO 3"];
+    assert_eq!(texts, [&before, executed, &["DO 5"]].concat());
 }

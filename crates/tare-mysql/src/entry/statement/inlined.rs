@@ -1,14 +1,18 @@
 //! HOT PATH: the number of a statement where a compiler has made the function that tells it part of its
 //! callers, so that no call leads here.
 //!
-//! It is taken from the session when the statement is refined, when one within it begins, and when it ends.
+//! It is taken from the session when the parser has told its kind, when one within it begins, and when it ends.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tare_engine::Statement;
 use tare_host::process::ENGINE;
 
+use crate::abi::Class;
 use crate::server::thread::current;
+
+/// How the names of statements begin whose kind the parser has told.
+const OF_SQL: &[u8] = b"statement/sql/";
 
 /// Whether the server tells no number of a statement by a call.
 static WITHOUT_NUMBER: AtomicBool = AtomicBool::new(false);
@@ -18,7 +22,16 @@ pub(crate) fn set_without_number() {
     WITHOUT_NUMBER.store(true, Relaxed);
 }
 
-/// Notes the number of a statement.
+/// Notes the number of a statement that was refined. While its kind is only known from the packet, the session
+/// still has the number of the statement before.
+#[inline(always)]
+pub(super) fn catch_up_refined(statement: Statement, class: &Class) {
+    if WITHOUT_NUMBER.load(Relaxed) && statement.is_recorded() && class.name.starts_with(OF_SQL) {
+        set_number(statement);
+    }
+}
+
+/// Notes the number of a statement that ends.
 #[inline(always)]
 pub(super) fn catch_up(statement: Statement) {
     if WITHOUT_NUMBER.load(Relaxed) && statement.is_recorded() {
