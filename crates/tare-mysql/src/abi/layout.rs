@@ -140,6 +140,18 @@ pub struct PartyLayout {
     pub ended: [usize; 3],
 }
 
+/// How far behind the key of a thread's stage its progress is, in every series.
+pub const PROGRESS_AFTER_STAGE: usize = 4;
+
+const _: () = {
+    let mut at = 0;
+    while at < LAYOUTS.len() {
+        let thread = &LAYOUTS[at].thread;
+        assert!(thread.progress == thread.stage + PROGRESS_AFTER_STAGE);
+        at += 1;
+    }
+};
+
 /// The layouts that are known, the newest first.
 pub const LAYOUTS: [Layout; 3] = [V9_7, V8_4, V8_0];
 

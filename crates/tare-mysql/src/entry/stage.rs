@@ -10,7 +10,7 @@ use tare_engine::snapshot::{ClassId, Kind};
 use tare_engine::{Progress, Source, Start};
 use tare_host::process::{ENGINE, guard};
 
-use crate::abi::layout::layout;
+use crate::abi::layout::{PROGRESS_AFTER_STAGE, layout};
 use crate::server::events;
 use crate::server::thread::{ServerThread, current, settled};
 
@@ -72,8 +72,9 @@ pub(crate) unsafe extern "C" fn start_stage(
 /// Shows a stage as the thread's state, without progress.
 #[inline(always)]
 pub(super) fn show(thread: ServerThread, key: c_uint) {
-    thread.number(layout().thread.stage).store(key, Relaxed);
-    thread.word(layout().thread.progress).store(0, Relaxed);
+    let stage = layout().thread.stage;
+    thread.number(stage).store(key, Relaxed);
+    thread.word(stage + PROGRESS_AFTER_STAGE).store(0, Relaxed);
 }
 
 /// Begins a stage that is not skipped at once. The arguments stay in the registers of the caller's.

@@ -187,13 +187,8 @@ pub(crate) unsafe extern "C" fn set_transaction_trxid(locker: *mut TransactionLo
     }
 }
 
-/// Does nothing: the global identifier that the server tells is not shown.
-pub(crate) unsafe extern "C" fn set_transaction_gtid(
-    _locker: *mut TransactionLocker,
-    _sid: *const c_void,
-    _gtid: *const c_void,
-) {
-}
+/// Does nothing: the global identifier, which the server would now look for in the session, is not shown.
+pub(crate) unsafe extern "C" fn set_gtid(_session: *const c_void) {}
 
 pub(crate) unsafe extern "C" fn end_transaction(locker: *mut TransactionLocker, commit: bool) {
     // SAFETY: the server's promise: a locker that was returned to it, once.

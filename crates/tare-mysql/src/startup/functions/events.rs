@@ -40,10 +40,7 @@ pub(super) fn replaced() -> [Led; 12] {
             c"_Z28pfs_set_transaction_trxid_v1P22PSI_transaction_lockerPKy",
             transaction::set_transaction_trxid as *const () as usize,
         ),
-        (
-            c"_Z27pfs_set_transaction_gtid_v1P22PSI_transaction_lockerPKvS2_",
-            transaction::set_transaction_gtid as *const () as usize,
-        ),
+        (c"_Z34gtid_set_performance_schema_valuesPK3THD", transaction::set_gtid as *const () as usize),
         (
             c"_Z22pfs_end_transaction_v1P22PSI_transaction_lockerb",
             transaction::end_transaction as *const () as usize,
