@@ -23,6 +23,7 @@
 #   mysql-9-ubuntu    Ubuntu's packages of 26.10, likewise. All of Ubuntu's are optimised across files.
 #   mysql-8.4         Ubuntu's packages of 26.04, likewise
 #   mysql-8           Ubuntu's packages of 24.04 (8.0), likewise
+#   mysql-8-22.04     Ubuntu's packages of 22.04 (8.0), likewise, by an older compiler
 #   mysql-5.7         Ubuntu's packages of 18.04, likewise
 #
 # Packages are unpacked beside their own C library, not installed. apt checks each against its archive's signature: with
@@ -219,9 +220,10 @@ mysql() {
     [ -n "$(version "$hosts/mysql-9-ubuntu")" ] || from_ubuntu mysql-9-ubuntu 9 stonking mysql-server-core sbin/mysqld
     [ -n "$(version "$hosts/mysql-8.4")" ] || from_ubuntu mysql-8.4 8.4 resolute mysql-server-core sbin/mysqld
     [ -n "$(version "$hosts/mysql-8")" ] || from_ubuntu mysql-8 8.0 noble mysql-server-core-8.0 sbin/mysqld
+    [ -n "$(version "$hosts/mysql-8-22.04")" ] || from_ubuntu mysql-8-22.04 8.0 jammy mysql-server-core-8.0 sbin/mysqld
     [ -n "$(version "$hosts/mysql-5.7")" ] || from_ubuntu mysql-5.7 5.7 bionic mysql-server-core-5.7 sbin/mysqld
     local host
-    for host in "$hosts"/mysql-{9,9-ubuntu,8.4,8,5.7}; do
+    for host in "$hosts"/mysql-{9,9-ubuntu,8.4,8,8-22.04,5.7}; do
         [ ! -e "$host" ] || printf '%s %s\n' "$(version "$host")" "$host/bin/mysqld"
     done
 }

@@ -11,9 +11,6 @@ use std::fmt;
 use crate::call_sites::{CallSites, call_sites};
 use crate::process::Image;
 
-/// The series of MySQL that were tried, as versions begin.
-pub const TRIED_SERIES: [&str; 3] = ["9.7.", "8.4.", "8.0."];
-
 /// A family of events.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Family {

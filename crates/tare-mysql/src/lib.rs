@@ -11,5 +11,5 @@ mod entry;
 mod original;
 mod serve;
 mod server;
-mod startup;
+pub mod startup;
 mod tables;

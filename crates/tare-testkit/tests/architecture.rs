@@ -35,6 +35,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
             "tare-host",
             "tare-lab",
             "tare-mariadb",
+            "tare-mysql",
             "tare-outlets",
             "tare-server",
             "tare-tables",

@@ -153,7 +153,7 @@ const _: () = {
 };
 
 /// The layouts that are known, the newest first.
-pub const LAYOUTS: [Layout; 3] = [V9_7, V8_4, V8_0];
+pub const LAYOUTS: [Layout; 4] = [V9_7, V8_4, V8_4_EARLY, V8_0];
 
 const INITIALIZE: &CStr = c"_Z29initialize_performance_schemaP16PFS_global_paramPP20PSI_thread_bootstrapPP19PSI_mutex_bootstrapPP20PSI_rwlock_bootstrapPP18PSI_cond_bootstrapPP18PSI_file_bootstrapPP20PSI_socket_bootstrapPP19PSI_table_bootstrapPP17PSI_mdl_bootstrapPP18PSI_idle_bootstrapPP19PSI_stage_bootstrapPP23PSI_statement_bootstrapPP25PSI_transaction_bootstrapPP20PSI_memory_bootstrapPP19PSI_error_bootstrapPP23PSI_data_lock_bootstrapPP20PSI_system_bootstrapPP25PSI_tls_channel_bootstrapPP20PSI_metric_bootstrapPP25PSI_logs_client_bootstrap";
 
@@ -263,6 +263,9 @@ const V8_4: Layout = Layout {
     spelled_numbers: [3, 0xF],
     sizes: [0x110, 0x118, 0x120],
 };
+
+/// The first of 8.4, up to 8.4.8 at least, whose built-in has no metrics and logs yet.
+const V8_4_EARLY: Layout = Layout { initialize: INITIALIZE_8_0, sizes: V8_0.sizes, ..V8_4 };
 
 const V8_0: Layout = Layout {
     series: "8.0",

@@ -46,7 +46,15 @@ impl Program<'_> {
         let segments =
             Segments::of_program().ok_or_else(|| DisableReason::Unexpected("the code".to_owned()))?;
         let symbol = |name| Function::find(name).ok().map(|found| (found.start(), found.code().len()));
-        Ok(check(&Program { image: segments.image(), symbol: &symbol, facts: RefCell::default() }))
+        Ok(check(&Program::new(segments.image(), &symbol)))
+    }
+
+    /// Returns a program, whose exported symbols `symbol` finds.
+    pub(super) fn new<'a>(
+        image: Image<'a>,
+        symbol: &'a dyn Fn(&'static CStr) -> Option<(usize, usize)>,
+    ) -> Program<'a> {
+        Program { image, symbol, facts: RefCell::default() }
     }
 
     /// Returns what a function does.
@@ -260,8 +268,13 @@ mod tests {
     }
 
     /// The hosts that `scripts/hosts.sh mysql` brings, with the series of their layouts.
-    const HOSTS: [(&str, &str); 4] =
-        [("mysql-9", "9.7"), ("mysql-9-ubuntu", "9.7"), ("mysql-8.4", "8.4"), ("mysql-8", "8.0")];
+    const HOSTS: [(&str, &str); 5] = [
+        ("mysql-9", "9.7"),
+        ("mysql-9-ubuntu", "9.7"),
+        ("mysql-8.4", "8.4"),
+        ("mysql-8", "8.0"),
+        ("mysql-8-22.04", "8.0"),
+    ];
 
     /// Calls `check` with the program of a host, as it is in its file; not if there is no such host.
     fn with_program(host: &str, check: impl FnOnce(&Program<'_>)) {
@@ -280,7 +293,7 @@ mod tests {
         let image =
             Image { address: code.address() as usize, code: code.data().expect("bytes"), data: vec![] };
         let symbol = |name: &'static CStr| symbols.get(name.to_str().expect("a name")).copied();
-        check(&Program { image, symbol: &symbol, facts: RefCell::default() });
+        check(&Program::new(image, &symbol));
     }
 
     #[test]

@@ -13,14 +13,14 @@ mod parts;
 mod program;
 mod shares;
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 
 use tare_engine::snapshot::Consumer;
 use tare_engine::{Config, Initial, Recording};
 use tare_host::options::{EventSizes, LevelSetting, OptionFiles, Options};
-use tare_host::process::ENGINE;
 use tare_host::process::log::{Form, Severity, line, set_form};
 use tare_host::process::panic::caught;
+use tare_host::process::{ENGINE, Image};
 
 use crate::entry::{statement, transaction};
 use crate::serve::{self, Settings};
@@ -29,6 +29,22 @@ use checks::Program;
 use disable_reason::DisableReason;
 use functions::Families;
 use parts::{Part, Parts};
+
+/// Returns what would be missing in a server with this program, each as a sentence. `symbol` returns the address
+/// and the size of an exported symbol.
+///
+/// # Errors
+///
+/// Why the library would change nothing there, as a sentence.
+pub fn losses_in(
+    image: Image<'_>,
+    symbol: &dyn Fn(&'static CStr) -> Option<(usize, usize)>,
+) -> Result<Vec<String>, String> {
+    let program = Program::new(image, symbol);
+    let layout = checks::layout_of(&program).map_err(|why| why.to_string())?;
+    checks::clone_of_set_text(&program).map_err(|why| why.to_string())?;
+    Ok(parts::losses(&program, layout))
+}
 
 /// Takes the server's waits, unless something is not as expected. `is_on` is called if it is, and tells
 /// whether the built-in is on.

@@ -9,7 +9,7 @@ use super::checks::{self, Program};
 use super::disable_reason::DisableReason;
 use super::functions::{Families, OF_SESSIONS, OF_SOCKET};
 use super::program;
-use crate::abi::layout::layout;
+use crate::abi::layout::{Layout, layout};
 
 /// A part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,35 +43,42 @@ impl Part {
         }
     }
 
+    /// Checks what the part needs of the code.
+    fn check(self, program: &Program<'_>, layout: &Layout) -> Result<(), DisableReason> {
+        match self {
+            Part::Memory => checks::memory(program, layout),
+            Part::Socket => checks::socket(program, layout),
+            Part::RowLocks => checks::row_locks(program, layout),
+            Part::Sessions => checks::sessions(program, layout),
+            Part::RowOwners => checks::row_owners(program, layout),
+        }
+    }
+
     /// Checks whatever the part needs, and finds it.
     fn find(self, families: &Families) -> Result<(), DisableReason> {
         #[cfg(debug_assertions)]
         tare_host::process::panic::fault(&format!("part {self:?}"));
+        Program::of_process(|program| self.check(program, layout()))??;
         match self {
             Part::Memory => {
-                Program::of_process(|program| checks::memory(program, layout()))??;
                 families.check_memory()?;
                 program::connect_memory()
             }
-            Part::Socket => {
-                Program::of_process(|program| checks::socket(program, layout()))??;
-                can_be_told(&[OF_SOCKET.0])
-            }
-            Part::RowLocks => {
-                Program::of_process(|program| checks::row_locks(program, layout()))??;
-                program::connect_row_locks()
-            }
+            Part::Socket => can_be_told(&[OF_SOCKET.0]),
+            Part::RowLocks => program::connect_row_locks(),
             Part::Sessions => {
-                Program::of_process(|program| checks::sessions(program, layout()))??;
                 can_be_told(&[OF_SESSIONS.0])?;
                 program::connect_sessions()
             }
-            Part::RowOwners => {
-                Program::of_process(|program| checks::row_owners(program, layout()))??;
-                program::connect_row_owners()
-            }
+            Part::RowOwners => program::connect_row_owners(),
         }
     }
+}
+
+/// Returns the parts for which the code of a program is not as expected, each as a sentence.
+pub(super) fn losses(program: &Program<'_>, layout: &Layout) -> Vec<String> {
+    let lost = |part: &Part| part.check(program, layout).err().map(|why| format!("{}: {why}", part.loss()));
+    Part::ALL.iter().filter_map(lost).collect()
 }
 
 /// Checks that functions can lead here and still do their work.

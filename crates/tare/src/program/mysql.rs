@@ -2,7 +2,7 @@
 //! server's start.
 
 use serde::Serialize;
-use tare_host::families::{self, FoundFamily, TRIED_SERIES};
+use tare_host::families::{self, FoundFamily};
 
 use super::elf::{Elf, ProgramSegments};
 use super::{Product, ServerProgram, are_three_numbers};
@@ -46,10 +46,11 @@ pub(super) fn look(file: &Elf, loaded: &ProgramSegments) -> Option<ServerProgram
     let found = families::found(&loaded.image(), |name| file.symbol(name));
     let families: Vec<ProgramFamily> = found.iter().map(family).collect();
     let mut hindrances = vec![];
-    if !TRIED_SERIES.iter().any(|series| version.starts_with(series)) {
-        let tried = TRIED_SERIES.map(|series| series.trim_end_matches('.')).join(", ");
-        hindrances.push(format!("MySQL {version} is not supported; the series that is: {tried}"));
-    }
+    let losses = tare_mysql::startup::losses_in(loaded.image(), &|name| file.symbol_and_size(name));
+    let notes = losses.unwrap_or_else(|why| {
+        hindrances.push(why);
+        vec![]
+    });
     if families.iter().all(|family| family.hindrance.is_some()) {
         hindrances.push("tare can take no family of events from it".to_owned());
     }
@@ -61,6 +62,7 @@ pub(super) fn look(file: &Elf, loaded: &ProgramSegments) -> Option<ServerProgram
         supported,
         hindrances,
         families,
+        notes,
         ..ServerProgram::default()
     })
 }

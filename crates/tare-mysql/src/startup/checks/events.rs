@@ -43,7 +43,7 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
                 Reads(0x58, 8),
                 Reads(0x60, 8),
                 Reads(0x68, 8),
-                Reads(0x70, 16),
+                Reads(0x70, 8),
                 Reads(0xC0, 8),
                 Reads(0xC8, 8),
                 Reads(0x198, 8),
@@ -158,7 +158,7 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
             vec![
                 Writes(8, 8),
                 Writes(0x10, 8),
-                Writes(0x40, 16),
+                Writes(0x40, 8),
                 Writes(0x50, 8),
                 Address(layout.transaction.record),
             ],
