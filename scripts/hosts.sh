@@ -6,7 +6,8 @@
 #   scripts/hosts.sh run CMD   bring all, then run CMD once with each that tare serves (`tare probe`), named by TARE_MARIADBD; fails
 #                              if one failed
 #   scripts/hosts.sh mysql     bring MySQL 9, 8.4, 8.0 and 5.7: for tare-mysql (not 5.7) and the lab; prints versions and paths
-#   scripts/hosts.sh mysql-tests   bring MySQL 9 once more, with the server's own test suite (400 MB, 1.2 GB unpacked)
+#   scripts/hosts.sh mysql-tests   bring MySQL 9, 8.4 and 8.0 once more, with the server's own test suite (400 MB each, 1.2 GB
+#                                  unpacked)
 #
 # Each host is a folder that serves as --basedir: bin/mariadbd, a mariadb-install-db (bin/ or scripts/), share/, and where it
 # has plugins lib/mysql/plugin. Nothing needs a chroot or a container: start DIR/bin/mariadbd --basedir=DIR like any server,
@@ -25,6 +26,8 @@
 #   mysql-8           Ubuntu's packages of 24.04 (8.0), likewise
 #   mysql-8-22.04     Ubuntu's packages of 22.04 (8.0), likewise, by an older compiler
 #   mysql-5.7         Ubuntu's packages of 18.04, likewise
+#   mysql-tests-8.4   MySQL 8.4 with its clients and test suite
+#   mysql-tests-8     MySQL 8.0 likewise
 #
 # Packages are unpacked beside their own C library, not installed. apt checks each against its archive's signature: with
 # Debian's keys of this machine, and with Ubuntu's from Debian's package ubuntu-keyring.
@@ -40,7 +43,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/mirror.sh
 . scripts/mirror.sh
-hosts=$PWD/.hosts
+hosts=$(readlink -m .hosts) # of several worktrees it may be one folder, which the servers' wrappers name
 suite=${TARE_HOSTS_SUITE:-trixie}
 jars=(10.11.5 11.4.5)
 debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -187,6 +190,7 @@ wrap() {
     # Debian's mariadb-install-db looks there.
     ln -s bin "$work/sbin"
     for program in "$@"; do
+        [ -e "$work/root/usr/$program" ] || continue
         cat >"$work/bin/${program##*/}" <<END
 #!/bin/sh
 exec '$linker' --library-path '$libraries' $named '$root/usr/$program' "\$@"
@@ -222,22 +226,32 @@ mysql() {
     [ -n "$(version "$hosts/mysql-8")" ] || from_ubuntu mysql-8 8.0 noble mysql-server-core-8.0 sbin/mysqld
     [ -n "$(version "$hosts/mysql-8-22.04")" ] || from_ubuntu mysql-8-22.04 8.0 jammy mysql-server-core-8.0 sbin/mysqld
     [ -n "$(version "$hosts/mysql-5.7")" ] || from_ubuntu mysql-5.7 5.7 bionic mysql-server-core-5.7 sbin/mysqld
+    versions mysql-{9,9-ubuntu,8.4,8,8-22.04,5.7}
+}
+
+# versions NAME ...: of the hosts of MySQL that are there.
+versions() {
     local host
-    for host in "$hosts"/mysql-{9,9-ubuntu,8.4,8,8-22.04,5.7}; do
+    for host in "${@/#/$hosts/}"; do
         [ ! -e "$host" ] || printf '%s %s\n' "$(version "$host")" "$host/bin/mysqld"
     done
 }
 
-# The clients that the test runner starts, and the programs of the tests.
+# The clients that the test runner starts, and the programs of the tests. Not every series has all of them.
 mysql_tests() {
     local clients=(mysql mysqladmin mysqlbinlog mysqlcheck mysqldump mysqlimport mysqlshow mysqlslap mysql_config_editor
-        mysql_migrate_keyring mysql_secure_installation mysql_test_event_tracking mysql_tzinfo_to_sql my_print_defaults
-        myisamchk myisam_ftdump myisamlog myisampack innochecksum ibd2sdi perror)
+        mysql_migrate_keyring mysql_secure_installation mysql_ssl_rsa_setup mysql_test_event_tracking mysql_tzinfo_to_sql
+        mysql_upgrade mysqlpump my_print_defaults myisamchk myisam_ftdump myisamlog myisampack innochecksum ibd2sdi perror)
     local tests=(mysqltest mysqltest_safe_process mysqlxtest mysql_client_test mysql_keyring_encryption_test comp_err)
+    local programs=(sbin/mysqld "${clients[@]/#/bin/}" "${tests[@]/#/lib/mysql-test/bin/}")
     mkdir -p "$hosts"
-    [ -n "$(version "$hosts/mysql-tests")" ] || from_debian mysql-tests 9 sid 'mysql-testsuite valgrind libc6-dbg' sbin/mysqld \
-        "${clients[@]/#/bin/}" "${tests[@]/#/lib/mysql-test/bin/}"
-    [ ! -e "$hosts/mysql-tests" ] || printf '%s %s\n' "$(version "$hosts/mysql-tests")" "$hosts/mysql-tests/bin/mysqld"
+    [ -n "$(version "$hosts/mysql-tests")" ] \
+        || from_debian mysql-tests 9 sid 'mysql-testsuite valgrind libc6-dbg' "${programs[@]}"
+    [ -n "$(version "$hosts/mysql-tests-8.4")" ] \
+        || from_ubuntu mysql-tests-8.4 8.4 resolute mysql-testsuite "${programs[@]}"
+    [ -n "$(version "$hosts/mysql-tests-8")" ] \
+        || from_ubuntu mysql-tests-8 8.0 noble mysql-testsuite-8.0 "${programs[@]}"
+    versions mysql-tests{,-8.4,-8}
 }
 
 # Why tare disables itself in a server, which then has nothing to be tested; fails where it does not, or nobody can tell.

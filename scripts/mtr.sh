@@ -9,13 +9,18 @@
 # TARE_MTR_MINUTES (15) each time; how many there was no time for is said. Arguments go to the test runner
 # instead, such as the name of a test.
 #
-#   scripts/mtr.sh mysql [ARGUMENT ...]   the same for MySQL (`scripts/hosts.sh mysql-tests` brings its tests): its two suites,
-#                                         held against scripts/mtr/mysql-failures
+#   scripts/mtr.sh mysql [ARGUMENT ...]   the same for MySQL 9, or the series that TARE_MYSQL names (8.4, 8), whose tests
+#                                         `scripts/hosts.sh mysql-tests` brings: its two suites, held against
+#                                         scripts/mtr/mysql-failures
+#
+# TARE_MTR_OUTPUT names a folder: what the runner prints is added to the files builtin.out, tare.out and again.out there, with the
+# differences of all tests that failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 here=$PWD
 product=mariadb
+series=''
 if [ "${1:-}" = mysql ]; then
     product=mysql
     shift
@@ -28,7 +33,9 @@ die() { say "$*" >&2; exit 1; }
 
 # Where the tests are, what runs them, and below which folder the runner looks for the server and all that belongs to it.
 if [ $product = mysql ]; then
+    series=${TARE_MYSQL:-9}
     host=$here/.hosts/mysql-tests
+    [ "$series" = 9 ] || host+=-$series
     suite=$host/root/usr/lib/mysql-test
     runner=(perl ./mysql-test-run.pl "--client-bindir=$host/bin" --suite-timeout=120 --max-save-core=0)
     failures=scripts/mtr/mysql-failures
@@ -71,13 +78,16 @@ run() {
     sed -nE "s/^([a-z_]+\.[^ ]+)( '([^']+)')? .*\[ (pass|fail|skipped) \].*/\1,\3 \4/p" "$work/$name.out" \
         | sed 's/, / /' | sort -u >"$work/$name"
     rm -rf "$work/var"
+    [ -z "${TARE_MTR_OUTPUT:-}" ] || cat "$work/$name.out" >>"$TARE_MTR_OUTPUT/$name.out"
     [ -s "$work/$name" ] || { cat "$work/$name.out"; die "the runner ran no test"; }
 }
 on_builtin() { if [ $product = mysql ]; then MTR_BINDIR=$host run "$@"; else run "$@"; fi; }
 on_tare() { MTR_BINDIR=$work/server run "$@"; }
 with_status() { awk -v status="$2" '$2 == status { print $1 }' "$work/$1" | sort; }
 
-awk '/^[^#]/ { print $1 }' $failures | sort >"$work/listed"
+# MySQL's list says after each test with which series it fails, separated by commas.
+awk -v series="$series" '/^[^#]/ && (series == "" || index("," $2 ",", "," series ",")) { print $1 }' $failures \
+    | sort >"$work/listed"
 status=0
 
 # compare TITLE [ARGUMENT ...]: on the built-in, then on tare at each level; says how many passed, and what surprises.
@@ -153,7 +163,7 @@ surprises() {
     local test
     for test in $(comm -13 "$work/expected" "$work/failed"); do
         status=1
-        say "$test fails and is not in $failures"
+        say "$test fails${series:+ with $series} and is not in $failures"
         awk -v test="$test" '
             /^[a-z_]+\.[^ ]+ / { name = $1
                                  if ($2 ~ /^\x27/) { gsub(/\x27/, "", $2); name = name "," $2 }
@@ -162,7 +172,7 @@ surprises() {
     done
     for test in $(comm -23 "$work/expected" "$work/failed"); do
         status=1
-        say "$test passes: take it out of $failures"
+        say "$test passes: take it${series:+ with $series} out of $failures"
     done
 }
 

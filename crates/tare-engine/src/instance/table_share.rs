@@ -150,16 +150,12 @@ impl Engine {
     }
 
     /// Sets whether a table is instrumented, and timed, where the host decides that itself. Such a table has
-    /// rows even if it is disabled, which resets the counts of closed handles.
+    /// rows even if it is disabled, and keeps the counts of closed handles.
     pub fn set_table_share_switches(&self, share: TableShareRef, enabled: bool, timed: bool) {
         let now = if !enabled { 0 } else { ENABLED | if timed { TIMED } else { 0 } };
         let slot = share.slot(self);
         slot.is_of_host.store(1, Relaxed);
-        if slot.watch.swap(now, Relaxed) != 0 && now == 0 {
-            let _turn = lock(&self.share_changes);
-            self.clear_table_io(slot);
-            self.clear_table_locks(slot);
-        }
+        slot.watch.store(now, Relaxed);
     }
 
     /// Forgets a dropped table and its statistics.
