@@ -30,8 +30,8 @@ use disable_reason::DisableReason;
 use functions::Families;
 use parts::{Part, Parts};
 
-/// Returns what would be missing in a server with this program, each as a sentence. `symbol` returns the address
-/// and the size of an exported symbol.
+/// Returns what would be missing in a server with this program, each as a sentence. `symbol` returns the
+/// address and the size of an exported symbol.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 //! HOT PATH: the number of a statement where a compiler has made the function that tells it part of its
 //! callers, so that no call leads here.
 //!
-//! It is taken from the session when the parser has told its kind, when one within it begins, and when it ends.
+//! It is taken from the session when the parser has told its kind, when one within it begins, and when it
+//! ends.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -22,8 +23,8 @@ pub(crate) fn set_without_number() {
     WITHOUT_NUMBER.store(true, Relaxed);
 }
 
-/// Notes the number of a statement that was refined. While its kind is only known from the packet, the session
-/// still has the number of the statement before.
+/// Notes the number of a statement that was refined. While its kind is only known from the packet, the
+/// session still has the number of the statement before.
 #[inline(always)]
 pub(super) fn catch_up_refined(statement: Statement, class: &Class) {
     if WITHOUT_NUMBER.load(Relaxed) && statement.is_recorded() && class.name.starts_with(OF_SQL) {
