@@ -1,5 +1,6 @@
 //! Programs and shared objects, read from their files without running them.
 
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,8 @@ pub(crate) enum Error {
 pub(crate) struct Elf {
     path: PathBuf,
     bytes: Vec<u8>,
-    /// The exported symbols: name, address and size.
-    symbols: Vec<(String, usize, usize)>,
+    /// The exported symbols by name: address and size.
+    symbols: HashMap<String, (usize, usize)>,
 }
 
 /// A required version of another object's symbols: `GLIBC_2.34` of `libc.so.6`.
@@ -84,13 +85,12 @@ impl Elf {
     /// Returns the address of an exported symbol, and its size.
     pub(crate) fn symbol_and_size(&self, name: &CStr) -> Option<(usize, usize)> {
         let name = name.to_str().ok()?;
-        let symbol = self.symbols.iter().find(|(exported, ..)| exported == name);
-        symbol.map(|(_, at, size)| (*at, *size))
+        self.symbols.get(name).copied()
     }
 
     /// Returns whether it exports a symbol whose name begins so.
     pub(crate) fn exports_beginning(&self, begin: &str) -> bool {
-        self.symbols.iter().any(|(exported, ..)| exported.starts_with(begin))
+        self.symbols.keys().any(|exported| exported.starts_with(begin))
     }
 
     /// Returns the required versions of other objects' symbols.
@@ -298,14 +298,14 @@ fn ends(header: &ElfHeader, bytes: &[u8]) -> (u64, u64) {
     (loaded, loaded.max(sections).max(segments))
 }
 
-fn symbols(header: &ElfHeader, bytes: &[u8]) -> object::Result<Vec<(String, usize, usize)>> {
+fn symbols(header: &ElfHeader, bytes: &[u8]) -> object::Result<HashMap<String, (usize, usize)>> {
     let sections = header.sections(LittleEndian, bytes)?;
     let table = sections.symbols(LittleEndian, bytes, elf::SHT_DYNSYM)?;
     let exported = table.iter().filter(|symbol| !symbol.is_undefined(LittleEndian));
     exported
         .map(|symbol| {
             let name = text(symbol.name(LittleEndian, table.strings())?);
-            Ok((name, as_size(symbol.st_value(LittleEndian)), as_size(symbol.st_size(LittleEndian))))
+            Ok((name, (as_size(symbol.st_value(LittleEndian)), as_size(symbol.st_size(LittleEndian)))))
         })
         .collect()
 }
