@@ -55,7 +55,8 @@ notices() (
         crate=$crate-${version#v}
         [ -n "${folders[$crate]:-}" ] || continue
         printf '==== %s (%s)\n\n' "$crate" "${licence:-see below}"
-        for file in "${folders[$crate]}"/{licen[cs]e,unlicense,copying,copyright,notice}*; do
+        # scripts/licences has the texts of crates that come without, by name.
+        for file in {"${folders[$crate]}","scripts/licences/${crate%-*}"}/{licen[cs]e,unlicense,copying,copyright,notice}*; do
             [ -f "$file" ] || continue
             text=$(<"$file")
             if [ -z "${first[$text]:-}" ]; then
