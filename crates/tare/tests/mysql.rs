@@ -253,8 +253,8 @@ fn a_server_that_runs_with_tare_is_told_from_one_that_tare_left_alone() {
     }
 }
 
-/// A machine below a folder: a unit, a server's program, the C library, this program and both providers. `None`:
-/// there is no MySQL 9 here.
+/// A machine below a folder: a unit, a server's program, the C library, this program and both providers.
+/// `None`: there is no MySQL 9 here.
 fn machine(options: &str) -> Option<TempDir> {
     let program = of_mysql("root/usr/sbin/mysqld")?;
     let root = folder();
