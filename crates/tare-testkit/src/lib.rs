@@ -16,6 +16,7 @@ pub mod host;
 pub mod known;
 pub mod load;
 pub mod mysql_server;
+pub mod price_file;
 pub mod process;
 pub mod random;
 pub mod run;

@@ -2,9 +2,6 @@
 //! settings stay as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,31 +11,13 @@ use tare_outlets::Address;
 use tare_outlets::top::look::View;
 use tare_testkit::eventually;
 use tare_testkit::mysql_server::Mysql;
+use tare_testkit::price_file::{KINDS, prices_of};
 use tare_testkit::server::LIMIT;
 use tempfile::NamedTempFile;
 
 use crate::socket::{connect, path, status};
 use crate::tools::top;
 use crate::{library, number, rows};
-
-const KINDS: [&str; 16] = [
-    "query",
-    "statement",
-    "program",
-    "transaction",
-    "error",
-    "table-io",
-    "file-io",
-    "metadata-lock",
-    "table-lock",
-    "memory",
-    "stage",
-    "socket",
-    "idle",
-    "condition",
-    "rwlock",
-    "mutex",
-];
 
 const STAGE: &str = "stage/sql/executing";
 const MUTEX: &str = "wait/synch/mutex/sql/THD::LOCK_thd_data";
@@ -50,18 +29,7 @@ const USED: [&str; 5] =
 
 /// A price file by which an event of these kinds costs so many nanoseconds, and any other nothing.
 fn prices(dear: &[&str], ns: u64) -> NamedTempFile {
-    let mut text = "[origin]\nprovider = \"tare\"\nserver = \"made up\"\nmachine = \"any\"\nmeasured = true\nhow = \"by hand\"\n"
-        .to_owned();
-    for kind in KINDS {
-        let ns = if dear.contains(&kind) { ns } else { 0 };
-        writeln!(text, "[price.{kind}]\noff = {{ ns = 0, low = 0, high = 0 }}").expect("a price file");
-        writeln!(text, "exact = {{ ns = {ns}, low = {ns}, high = {ns} }}").expect("a price file");
-    }
-    let mut file = NamedTempFile::new().expect("a price file");
-    file.write_all(text.as_bytes()).expect("a price file");
-    // The server's user may not be this one.
-    file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).expect("a price file");
-    file
+    prices_of(&dear.iter().map(|kind| (*kind, ns)).collect())
 }
 
 /// Starts a server with these prices and settings, and with a table of 1,000 rows.

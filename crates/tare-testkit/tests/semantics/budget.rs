@@ -5,38 +5,18 @@
 //! decided follows from which events there are, however slow the machine is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_testkit::poll_every;
+use tare_testkit::price_file::{prices_of, readable};
 use tare_testkit::schema::{SchemaConnection, SchemaRow};
 use tare_testkit::server::{Server, StartSettings};
 use tare_testkit::subject::TestProvider;
 use tare_testkit::turn;
 use tempfile::NamedTempFile;
 
-const KINDS: [&str; 16] = [
-    "query",
-    "statement",
-    "program",
-    "transaction",
-    "error",
-    "table-io",
-    "file-io",
-    "metadata-lock",
-    "table-lock",
-    "memory",
-    "stage",
-    "socket",
-    "idle",
-    "condition",
-    "rwlock",
-    "mutex",
-];
 const HANDLER: &str = "wait/io/table/sql/handler";
 const MDL: &str = "wait/lock/metadata/sql/mdl";
 const TABLE_LOCK: &str = "wait/lock/table/sql/handler";
@@ -46,26 +26,6 @@ const CALL: &str = "CALL t.p()";
 /// A price file by which an event of these kinds costs ten milliseconds, and any other nothing.
 fn prices(dear: &[&str]) -> NamedTempFile {
     prices_of(&dear.iter().map(|kind| (*kind, 10_000_000)).collect())
-}
-
-/// Likewise, so many nanoseconds.
-fn prices_of(dear: &BTreeMap<&str, u64>) -> NamedTempFile {
-    let mut text = "[origin]\nprovider = \"tare\"\nserver = \"made up\"\nmachine = \"any\"\nmeasured = true\nhow = \"by hand\"\n"
-        .to_owned();
-    for kind in KINDS {
-        let ns = dear.get(kind).copied().unwrap_or(0);
-        writeln!(text, "[price.{kind}]\noff = {{ ns = 0, low = 0, high = 0 }}").unwrap();
-        writeln!(text, "exact = {{ ns = {ns}, low = {ns}, high = {ns} }}").unwrap();
-    }
-    file(&text)
-}
-
-/// A file the server's account can read.
-fn file(text: &str) -> NamedTempFile {
-    let mut file = NamedTempFile::new().unwrap();
-    file.write_all(text.as_bytes()).unwrap();
-    file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).unwrap();
-    file
 }
 
 fn governed(prices: &NamedTempFile, budget: &str) -> StartSettings {
@@ -293,7 +253,7 @@ fn connections_are_in_the_account_of_what_watching_costs() {
     let of_events = std::fs::read_to_string(prices(&[]).path()).unwrap();
     let of_connections =
         "[connection]\noff = { ns = 1e6, low = 1e6, high = 1e6 }\non = { ns = 5e6, low = 5e6, high = 5e6 }\n";
-    let file = file(&(of_events + of_connections));
+    let file = readable(&(of_events + of_connections));
     let settings =
         StartSettings::new(TestProvider::under_test()).tare_option("prices", file.path().display());
     let server = Server::start(settings).unwrap();
@@ -355,7 +315,7 @@ fn prices_follow_the_machine_where_they_say_how_fast_theirs_was() {
     let dear = std::fs::read_to_string(prices(&["statement", "query"]).path()).unwrap();
     // No machine does the work in a nanosecond: this one is taken for four times as slow, which is the most.
     let of = |work: &str| {
-        let file = file(&dear.replacen("[price.", &format!("{work}[price."), 1));
+        let file = readable(&dear.replacen("[price.", &format!("{work}[price."), 1));
         let settings =
             StartSettings::new(TestProvider::under_test()).tare_option("prices", file.path().display());
         let server = Server::start(settings).unwrap();
@@ -374,7 +334,7 @@ fn prices_follow_the_machine_where_they_say_how_fast_theirs_was() {
 #[test]
 fn without_a_budget_nobody_looks_but_readers_and_a_broken_price_file_is_a_warning() {
     let _turn = turn();
-    let file = file("[origin]\nprovider = \"tare\"\n");
+    let file = readable("[origin]\nprovider = \"tare\"\n");
     let settings =
         StartSettings::new(TestProvider::under_test()).tare_option("prices", file.path().display());
     let server = Server::start(settings).unwrap();
