@@ -84,8 +84,6 @@ pub struct ThreadLayout {
     pub statement_version: usize,
     /// The key of its stage, which is the state in `threads`.
     pub stage: usize,
-    /// The progress of its stage.
-    pub progress: usize,
     /// The statement's text.
     pub info: usize,
     /// The length of that text, in 32 bits.
@@ -143,15 +141,6 @@ pub struct PartyLayout {
 /// How far behind the key of a thread's stage its progress is, in every series.
 pub const PROGRESS_AFTER_STAGE: usize = 4;
 
-const _: () = {
-    let mut at = 0;
-    while at < LAYOUTS.len() {
-        let thread = &LAYOUTS[at].thread;
-        assert!(thread.progress == thread.stage + PROGRESS_AFTER_STAGE);
-        at += 1;
-    }
-};
-
 /// The layouts that are known, the newest first.
 pub const LAYOUTS: [Layout; 4] = [V9_7, V8_4, V8_4_EARLY, V8_0];
 
@@ -184,7 +173,6 @@ const V9_7: Layout = Layout {
         since: 0xA10,
         statement_version: 0xA18,
         stage: 0xA1C,
-        progress: 0xA20,
         info: 0xA28,
         info_length: 0xE28,
         secondary: 0xE2C,
@@ -236,7 +224,6 @@ const V8_4: Layout = Layout {
         since: 0x9F0,
         statement_version: 0x9F8,
         stage: 0x9FC,
-        progress: 0xA00,
         info: 0xA08,
         info_length: 0xE08,
         secondary: 0xE0C,
@@ -271,52 +258,18 @@ const V8_0: Layout = Layout {
     series: "8.0",
     initialize: INITIALIZE_8_0,
     thread: ThreadLayout {
-        instrumented: 0x1C8,
-        history: 0x1C9,
-        next_wait: 0x1D8,
-        event_id: 0x1E0,
-        id: 0x238,
-        parent: 0x240,
-        processlist_id: 0x248,
-        os_id: 0x250,
-        class: 0x258,
-        session_version: 0x6C8,
-        user: (0x6D0, 0x730),
-        host: (0x738, 0x838),
-        schema: (0x840, 0x900),
-        group: 0x908,
-        group_length: 0x9C8,
-        command: 0x9E8,
-        connection: 0x9EC,
-        since: 0x9F0,
-        statement_version: 0x9F8,
-        stage: 0x9FC,
-        progress: 0xA00,
-        info: 0xA08,
-        info_length: 0xE08,
-        secondary: 0xE0C,
         thd: 0xFE0,
         memory_session: 0xFE8,
         owners: [0xFF0, 0xFF8, 0x1000],
         memory: 0x10B0,
         telemetry: 0x10F8,
+        ..V8_4.thread
     },
     transaction: TransactionLayout { record: 0xE88, is_told: 0x90, xid: 0x98, xa_state: 0x130 },
     query_id: 0x24E0,
     threads: ListLayout { record: 0x1100, version: 0x1E8 },
-    accounts: ListLayout { record: 0x380, version: 0x1C8 },
-    users: ListLayout { record: 0x280, version: 0x1C8 },
-    hosts: ListLayout { record: 0x300, version: 0x1C8 },
-    parties: PartyLayout {
-        user: (0x1D0, 0x230),
-        account_host: (0x238, 0x338),
-        account_owners: [0x348, 0x350],
-        host: (0x1D0, 0x2D0),
-        ended: [0x358, 0x238, 0x2D8],
-    },
-    spelled_namespaces: 0x81E0,
-    spelled_numbers: [3, 0xF],
     sizes: [0x100, 0x108, 0x110],
+    ..V8_4
 };
 
 /// The layout of this server.

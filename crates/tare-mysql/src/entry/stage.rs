@@ -72,9 +72,14 @@ pub(crate) unsafe extern "C" fn start_stage(
 /// Shows a stage as the thread's state, without progress.
 #[inline(always)]
 pub(super) fn show(thread: ServerThread, key: c_uint) {
-    let stage = layout().thread.stage;
-    thread.number(stage).store(key, Relaxed);
-    thread.word(stage + PROGRESS_AFTER_STAGE).store(0, Relaxed);
+    thread.number(layout().thread.stage).store(key, Relaxed);
+    progress_of(thread).store(0, Relaxed);
+}
+
+/// Returns where a thread has the progress of its stage.
+#[inline(always)]
+fn progress_of(thread: ServerThread) -> &'static AtomicU64 {
+    thread.word(layout().thread.stage + PROGRESS_AFTER_STAGE)
 }
 
 /// Begins a stage that is not skipped at once. The arguments stay in the registers of the caller's.
@@ -113,7 +118,7 @@ extern "C" fn start_further_stage(
     }
     let Some(progress) = progress else { return null_mut() };
     let progress: *const StageProgress = progress;
-    thread.word(layout().thread.progress).store(progress.expose_provenance() as u64, Relaxed);
+    progress_of(thread).store(progress.expose_provenance() as u64, Relaxed);
     progress
 }
 

@@ -57,10 +57,14 @@ impl Program<'_> {
         Program { image, symbol, facts: RefCell::default() }
     }
 
+    /// Returns the address of a symbol, and its size in bytes.
+    fn symbol(&self, name: &'static CStr) -> Result<(usize, usize), DisableReason> {
+        (self.symbol)(name).ok_or_else(|| DisableReason::missing(name))
+    }
+
     /// Returns what a function does.
     fn facts(&self, name: &'static CStr) -> Result<Rc<Facts>, DisableReason> {
-        let missing = || DisableReason::Missing(name.to_string_lossy().into_owned());
-        let (at, size) = (self.symbol)(name).ok_or_else(missing)?;
+        let (at, size) = self.symbol(name)?;
         let mut facts = self.facts.borrow_mut();
         Ok(facts.entry(name).or_insert_with(|| Rc::new(Facts::of(&self.image, at, size))).clone())
     }
@@ -177,17 +181,16 @@ pub(super) fn layout_of(program: &Program<'_>) -> Result<&'static Layout, Disabl
 /// Returns the address of the function to which a compiler has moved what sets the text of a statement;
 /// `None`: it is the exported one.
 pub(super) fn clone_of_set_text(program: &Program<'_>) -> Result<Option<usize>, DisableReason> {
-    let missing = |name: &CStr| DisableReason::Missing(name.to_string_lossy().into_owned());
-    let symbol = |name: &'static CStr| (program.symbol)(name).ok_or_else(|| missing(name));
-    let (caller, exported) = (events::SETS_TEXT, symbol(events::SET_TEXT)?.0);
-    let longest = symbol(events::LONGEST_TEXT)?.0;
+    let caller = events::SETS_TEXT;
+    let (exported, _) = program.symbol(events::SET_TEXT)?;
+    let (longest, _) = program.symbol(events::LONGEST_TEXT)?;
     let sets_text = |at: &usize| {
         let facts = Facts::of(&program.image, *at, 0);
         facts.use_variable(longest) && events::TEXT.iter().all(|fact| facts.have(*fact))
     };
     match program.facts(caller)?.called().filter(sets_text).collect::<Vec<_>>()[..] {
         [at] => Ok((at != exported).then_some(at)),
-        _ => Err(DisableReason::Unexpected(caller.to_string_lossy().into_owned())),
+        _ => Err(DisableReason::unexpected(caller)),
     }
 }
 
@@ -205,11 +208,10 @@ pub(super) fn socket(program: &Program<'_>, _: &Layout) -> Result<(), DisableRea
 /// Checks what only waits for rows need.
 pub(super) fn row_locks(program: &Program<'_>, _: &Layout) -> Result<(), DisableReason> {
     check(program, &of_row_locks())?;
+    let (pool, _) = program.symbol(POOL_FUNCTIONS)?;
     for function in [c"_Z14thd_wait_beginP3THDi", c"_Z12thd_wait_endP3THD"] {
-        let missing = || DisableReason::Missing(POOL_FUNCTIONS.to_string_lossy().into_owned());
-        let (pool, _) = (program.symbol)(POOL_FUNCTIONS).ok_or_else(missing)?;
         if !program.facts(function)?.use_variable(pool) {
-            return Err(DisableReason::Unexpected(function.to_string_lossy().into_owned()));
+            return Err(DisableReason::unexpected(function));
         }
     }
     io::calls(program, &io::OF_ROW_LOCKS)
@@ -242,7 +244,7 @@ fn passed(program: &Program<'_>, evidence: &[Evidence]) -> Result<(), (usize, Di
     for (at, (name, wanted)) in evidence.iter().enumerate() {
         let facts = program.facts(name).map_err(|why| (at, why))?;
         if !wanted.iter().all(|fact| facts.have(*fact)) {
-            return Err((at, DisableReason::Unexpected(name.to_string_lossy().into_owned())));
+            return Err((at, DisableReason::unexpected(name)));
         }
     }
     Ok(())
@@ -254,6 +256,8 @@ mod tests {
 
     use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
     use tare_host::instructions::Fact::Member;
+
+    use crate::abi::layout::PROGRESS_AFTER_STAGE;
 
     use super::*;
 
@@ -354,7 +358,7 @@ mod tests {
                 it.since,
                 it.statement_version,
                 it.stage,
-                it.progress,
+                it.stage + PROGRESS_AFTER_STAGE,
                 it.info,
                 it.info_length,
                 it.secondary,

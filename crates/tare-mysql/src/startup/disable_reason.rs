@@ -1,5 +1,7 @@
 //! Why tare disables itself in a server.
 
+use std::ffi::CStr;
+
 /// A reason to change nothing in the server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DisableReason {
@@ -35,4 +37,16 @@ pub(crate) enum DisableReason {
     /// A panic, which is a bug.
     #[error("internal error: {0}; please report it")]
     Panic(String),
+}
+
+impl DisableReason {
+    /// Returns that the server exports no such symbol.
+    pub(crate) fn missing(name: &CStr) -> DisableReason {
+        DisableReason::Missing(name.to_string_lossy().into_owned())
+    }
+
+    /// Returns that what this symbol names is not as expected.
+    pub(crate) fn unexpected(name: &CStr) -> DisableReason {
+        DisableReason::Unexpected(name.to_string_lossy().into_owned())
+    }
 }

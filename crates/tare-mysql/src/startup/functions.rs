@@ -13,7 +13,7 @@ use tare_host::families::{self, FoundFamily};
 use tare_host::jumps::{Function, copies_for_lead, lead};
 use tare_host::process::{Segments, symbol};
 
-use super::checks::{self, Program};
+use super::checks;
 use super::disable_reason::DisableReason;
 use super::parts::{Part, Parts};
 use crate::entry::{lives, lock_waits, off, short, sizes, sockets, stage, statement, synch, tables};
@@ -163,11 +163,11 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Finds every function, and those of these parts. Nothing is changed.
-    pub(super) fn find(parts: Parts) -> Result<Functions, DisableReason> {
+    /// Finds every function, and those of these parts, with what [`checks::clone_of_set_text`] has returned.
+    /// Nothing is changed.
+    pub(super) fn find(parts: Parts, set_text: Option<usize>) -> Result<Functions, DisableReason> {
         let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
-        let set_text = statement::set_statement_text as *const () as usize;
-        leads.extend(Program::of_process(checks::clone_of_set_text)??.map(|clone| (clone, set_text)));
+        leads.extend(set_text.map(|clone| (clone, statement::set_statement_text as *const () as usize)));
         for (name, to) in all_replaced(parts) {
             leads.push((checks::code(name)?.as_ptr().addr(), to));
         }
@@ -306,14 +306,15 @@ impl Families {
 
 /// Returns the address of the function to which both of [`START_RWLOCK`] jump.
 fn start_rwlock() -> Result<usize, DisableReason> {
-    let unexpected = |name: &CStr| DisableReason::Unexpected(name.to_string_lossy().into_owned());
     let target = |name: &'static CStr| {
         let code = checks::code(name)?;
         let jump = without_entry_mark(code);
-        let &[0xE9, a, b, c, d] = jump.get(..5).unwrap_or_default() else { return Err(unexpected(name)) };
+        let &[0xE9, a, b, c, d] = jump.get(..5).unwrap_or_default() else {
+            return Err(DisableReason::unexpected(name));
+        };
         let distance = i32::from_le_bytes([a, b, c, d]);
         Ok((jump.as_ptr().addr() + 5).wrapping_add_signed(distance as isize))
     };
     let [read, write] = [target(START_RWLOCK[0])?, target(START_RWLOCK[1])?];
-    if read == write { Ok(read) } else { Err(unexpected(START_RWLOCK[1])) }
+    if read == write { Ok(read) } else { Err(DisableReason::unexpected(START_RWLOCK[1])) }
 }

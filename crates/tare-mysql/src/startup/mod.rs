@@ -27,8 +27,9 @@ use crate::serve::{self, Settings};
 use crate::server::ServerHost;
 use checks::Program;
 use disable_reason::DisableReason;
-use functions::Families;
+use functions::{Families, Functions};
 use parts::{Part, Parts};
+use shares::Shares;
 
 /// Returns what would be missing in a server with this program, each as a sentence. `symbol` returns the
 /// address and the size of an exported symbol.
@@ -86,10 +87,31 @@ fn begin(is_on: impl FnOnce() -> bool) -> Result<Vec<(Part, DisableReason)>, Dis
     if !options.enabled {
         return Err(DisableReason::SwitchedOff);
     }
-    let (layout, [has_numbers, has_xids]) = Program::of_process(|program| {
-        checks::layout_of(program).map(|layout| (layout, checks::calls_of_setters(program)))
-    })??;
-    program::set_layout(layout);
+    let Found { parts, missing, shares, functions } = Program::of_process(|program| find(program, is_on))??;
+    program::connect()?;
+    let config = config(options.clone());
+    ENGINE.start(config, &ServerHost).map_err(|error| DisableReason::Memory(error.to_string()))?;
+    ENGINE.set_sampling(options.sample_rate(), options.slow_after);
+    let [has_memory, has_sessions] = [Part::Memory, Part::Sessions].map(|part| parts.have(part));
+    serve::set(Settings { options, has_memory, has_sessions });
+    functions.lead()?;
+    // From here on nothing fails.
+    shares.serve();
+    Ok(missing)
+}
+
+/// What of a server is to lead here.
+struct Found {
+    parts: Parts,
+    missing: Vec<(Part, DisableReason)>,
+    shares: Shares,
+    functions: Functions,
+}
+
+/// Checks the program and finds everything in it. Nothing of the server is changed.
+fn find(program: &Program<'_>, is_on: impl FnOnce() -> bool) -> Result<Found, DisableReason> {
+    program::set_layout(checks::layout_of(program)?);
+    let [has_numbers, has_xids] = checks::calls_of_setters(program);
     if !has_numbers {
         statement::inlined::set_without_number();
     }
@@ -101,19 +123,10 @@ fn begin(is_on: impl FnOnce() -> bool) -> Result<Vec<(Part, DisableReason)>, Dis
     }
     let families = Families::find()?;
     families.check_events()?;
-    let (parts, missing) = Parts::find(&families);
-    let has_memory = parts.have(Part::Memory);
-    let shares = shares::Shares::find(has_memory)?;
-    let functions = functions::Functions::find(parts)?;
-    program::connect()?;
-    let config = config(options.clone());
-    ENGINE.start(config, &ServerHost).map_err(|error| DisableReason::Memory(error.to_string()))?;
-    ENGINE.set_sampling(options.sample_rate(), options.slow_after);
-    serve::set(Settings { options, has_memory, has_sessions: parts.have(Part::Sessions) });
-    functions.lead()?;
-    // From here on nothing fails.
-    shares.serve();
-    Ok(missing)
+    let (parts, missing) = Parts::find(program, &families);
+    let shares = Shares::find(parts.have(Part::Memory))?;
+    let functions = Functions::find(parts, checks::clone_of_set_text(program)?)?;
+    Ok(Found { parts, missing, shares, functions })
 }
 
 /// Returns the engine's sizes and levels. The built-in decides which instruments are on.

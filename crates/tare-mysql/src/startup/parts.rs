@@ -55,10 +55,10 @@ impl Part {
     }
 
     /// Checks whatever the part needs, and finds it.
-    fn find(self, families: &Families) -> Result<(), DisableReason> {
+    fn find(self, program: &Program<'_>, families: &Families) -> Result<(), DisableReason> {
         #[cfg(debug_assertions)]
         tare_host::process::panic::fault(&format!("part {self:?}"));
-        Program::of_process(|program| self.check(program, layout()))??;
+        self.check(program, layout())?;
         match self {
             Part::Memory => {
                 families.check_memory()?;
@@ -94,10 +94,11 @@ pub(super) struct Parts(u8);
 
 impl Parts {
     /// Returns the parts for which everything is there, with what hinders the others.
-    pub(super) fn find(families: &Families) -> (Parts, Vec<(Part, DisableReason)>) {
+    pub(super) fn find(program: &Program<'_>, families: &Families) -> (Parts, Vec<(Part, DisableReason)>) {
         let (mut parts, mut missing) = (Parts::default(), Vec::new());
         for part in Part::ALL {
-            let found = caught(|| part.find(families)).unwrap_or_else(|why| Err(DisableReason::Panic(why)));
+            let found =
+                caught(|| part.find(program, families)).unwrap_or_else(|why| Err(DisableReason::Panic(why)));
             match found {
                 Ok(()) => parts.0 |= 1 << part as u8,
                 Err(why) => missing.push((part, why)),

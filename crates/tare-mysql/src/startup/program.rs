@@ -58,7 +58,7 @@ const SINGLE: [&CStr; 4] =
     [c"global_table_io_class", c"global_table_lock_class", c"global_metadata_class", c"global_idle_class"];
 
 fn found(name: &CStr) -> Result<*mut c_void, DisableReason> {
-    symbol(name).ok_or_else(|| DisableReason::Missing(name.to_string_lossy().into_owned()))
+    symbol(name).ok_or_else(|| DisableReason::missing(name))
 }
 
 /// Makes the layout of the server known.
@@ -158,13 +158,13 @@ pub(super) fn connect_row_owners() -> Result<(), DisableReason> {
 
 /// Finds what the tables of sessions need, and the rules by which metadata locks are in each other's way.
 pub(super) fn connect_sessions() -> Result<(), DisableReason> {
-    let unexpected = |name: &CStr| DisableReason::Unexpected(name.to_string_lossy().into_owned());
     let commands = c"_ZN13Command_names7m_namesB5cxx11E";
     if !sessions::read_commands(found(commands)?.expose_provenance()) {
-        return Err(unexpected(commands));
+        return Err(DisableReason::unexpected(commands));
     }
     let rules = |name: &'static CStr| {
-        metadata_locks::Rules::read(found(name)?.expose_provenance()).ok_or_else(|| unexpected(name))
+        metadata_locks::Rules::read(found(name)?.expose_provenance())
+            .ok_or_else(|| DisableReason::unexpected(name))
     };
     let rules =
         [rules(c"_ZN8MDL_lock22m_scoped_lock_strategyE")?, rules(c"_ZN8MDL_lock22m_object_lock_strategyE")?];

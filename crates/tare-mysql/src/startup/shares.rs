@@ -26,8 +26,7 @@ pub(super) struct Shares {
 impl Shares {
     /// Finds every share, with or without those of memory. Nothing is changed.
     pub(super) fn find(with_memory: bool) -> Result<Shares, DisableReason> {
-        let open = symbol(PLUGIN_TABLE)
-            .ok_or(DisableReason::Missing(PLUGIN_TABLE.to_string_lossy().into_owned()))?;
+        let open = symbol(PLUGIN_TABLE).ok_or_else(|| DisableReason::missing(PLUGIN_TABLE))?;
         if let Some(at) = (0..served().len()).find(|at| !served::can_serve(*at)) {
             return Err(DisableReason::Unexpected(served()[at].name.to_owned()));
         }
@@ -70,7 +69,7 @@ fn find(symbols: [&'static CStr; 4]) -> Result<*mut Share<Handle>, DisableReason
     let [share, open, count, delete] = symbols;
     let bytes = checks::code(share)?;
     let at = bytes.as_ptr().cast_mut().cast::<Share<Handle>>();
-    let unexpected = DisableReason::Unexpected(share.to_string_lossy().into_owned());
+    let unexpected = DisableReason::unexpected(share);
     if bytes.len() != size_of::<Share<Handle>>() || !at.is_aligned() {
         return Err(unexpected);
     }

@@ -53,7 +53,7 @@ pub(super) unsafe fn is_told(it: &TransactionLocker) -> bool {
 ///
 /// # Safety
 ///
-/// As for [`is_told`], which returned true.
+/// A locker of which [`is_told`] has returned true, and whose transaction has not ended.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn catch_up(locker: *mut TransactionLocker) {

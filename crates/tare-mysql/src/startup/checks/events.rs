@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use tare_host::instructions::Fact::{self, Address, Number, Reads, Writes};
 
 use super::Evidence;
-use crate::abi::layout::Layout;
+use crate::abi::layout::{Layout, PROGRESS_AFTER_STAGE};
 
 /// A function of the server that sets the text of a statement; the built-in's for that; and the variable with
 /// the length of the longest.
@@ -139,7 +139,12 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
         // one.
         (
             c"_Z18pfs_start_stage_v1jPKci",
-            vec![Writes(layout.thread.stage, 4), Writes(layout.thread.progress, 8), Reads(8, 1), Number(8)],
+            vec![
+                Writes(layout.thread.stage, 4),
+                Writes(layout.thread.stage + PROGRESS_AFTER_STAGE, 8),
+                Reads(8, 1),
+                Number(8),
+            ],
         ),
         // 0x28(%rdi): the record of a transaction; what is told of it there.
         (

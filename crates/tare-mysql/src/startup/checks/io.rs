@@ -129,10 +129,9 @@ pub(super) const OF_ROW_LOCKS: [Call; 2] = [
 /// Checks that functions call what is led by name.
 pub(super) fn calls(program: &Program<'_>, calls: &[Call]) -> Result<(), DisableReason> {
     for &(caller, called) in calls {
-        let missing = || DisableReason::Missing(called.to_string_lossy().into_owned());
-        let (to, _) = (program.symbol)(called).ok_or_else(missing)?;
+        let (to, _) = program.symbol(called)?;
         if !program.facts(caller)?.call(to) {
-            return Err(DisableReason::Unexpected(caller.to_string_lossy().into_owned()));
+            return Err(DisableReason::unexpected(caller));
         }
     }
     Ok(())

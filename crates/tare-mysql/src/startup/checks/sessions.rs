@@ -22,14 +22,13 @@ const CURSORS: [(&CStr, &ServerList); 5] = [
 /// or to the number of the page, or the compiler has.
 pub(super) fn lists(program: &Program<'_>) -> Result<(), DisableReason> {
     for (cursor, list) in CURSORS {
-        let missing = || DisableReason::Missing(list.name.to_string_lossy().into_owned());
-        let (at, _) = (program.symbol)(list.name).ok_or_else(missing)?;
+        let (at, _) = program.symbol(list.name)?;
         let facts = program.facts(cursor)?;
         let from_list = facts.use_variable(at) && facts.have(Element(PAGES, 8));
         let to_number = facts.use_variable(at) && facts.have(Address(PAGES / 8));
         let to_pages = facts.use_variable(at + PAGES) || to_number;
         if !(from_list || to_pages && facts.have(Element(0, 8))) {
-            return Err(DisableReason::Unexpected(cursor.to_string_lossy().into_owned()));
+            return Err(DisableReason::unexpected(cursor));
         }
     }
     Ok(())
@@ -37,6 +36,8 @@ pub(super) fn lists(program: &Program<'_>) -> Result<(), DisableReason> {
 
 /// Returns the evidence for the lists and for what is read of their records.
 pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
+    let [account, user, host] = layout.parties.ended;
+    let words = |at| vec![Reads(at, 8), Reads(at + 8, 8), Reads(at + 16, 8)];
     vec![
         // The list of threads: 0xa8, its pages; 0x48 and 0x50 of a page, its records and their number; 256
         // pages of 256, 0x1180 bytes each; 0x208, the version, of which 3 says that it is in use, if it is 2.
@@ -169,30 +170,9 @@ pub(super) fn evidence(layout: &Layout) -> Vec<Evidence> {
             vec![Address(layout.parties.host.0), Reads(layout.parties.host.1, 8)],
         ),
         // What an account, a user and a host keep of connections that have ended.
-        (
-            c"_ZN27PFS_connection_stat_visitor13visit_accountEP11PFS_account",
-            vec![
-                Reads(layout.parties.ended[0], 8),
-                Reads(layout.parties.ended[0] + 8, 8),
-                Reads(layout.parties.ended[0] + 16, 8),
-            ],
-        ),
-        (
-            c"_ZN27PFS_connection_stat_visitor10visit_userEP8PFS_user",
-            vec![
-                Reads(layout.parties.ended[1], 8),
-                Reads(layout.parties.ended[1] + 8, 8),
-                Reads(layout.parties.ended[1] + 16, 8),
-            ],
-        ),
-        (
-            c"_ZN27PFS_connection_stat_visitor10visit_hostEP8PFS_host",
-            vec![
-                Reads(layout.parties.ended[2], 8),
-                Reads(layout.parties.ended[2] + 8, 8),
-                Reads(layout.parties.ended[2] + 16, 8),
-            ],
-        ),
+        (c"_ZN27PFS_connection_stat_visitor13visit_accountEP11PFS_account", words(account)),
+        (c"_ZN27PFS_connection_stat_visitor10visit_userEP8PFS_user", words(user)),
+        (c"_ZN27PFS_connection_stat_visitor10visit_hostEP8PFS_host", words(host)),
         // The user of an account, and the account and the user of a thread.
         (
             c"_ZN23PFS_connection_iterator10visit_userEP8PFS_userbbbP22PFS_connection_visitor",
